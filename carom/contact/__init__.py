@@ -1,0 +1,1 @@
+"""What touches: gaps, the laws of impact, and how an impact is located and resolved. Arrays in, arrays out."""

@@ -1,0 +1,74 @@
+"""A contact: one function `gap`, positive while apart, and the law that holds when it closes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from carom.named import Named
+
+
+class Contact(eqx.Module):
+    """Where two things touch, and what happens then.
+
+    - `gap(q, t, params)`: positive while apart, zero in contact. It may return a vector: one contact per entry (the
+      vertices of a polygon, say), all with the same law.
+    - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params`.
+      1 is elastic: the impact keeps the (discrete) energy.
+    - `friction`, `slip`: Coulomb friction at the impact. `slip(q, t, params)` is the tangential coordinate of the contact
+      point (its rate is the sliding velocity), or several of them; one row per gap entry if the gap is a vector.
+    - `obstacle=True`: the entries of `gap` are the faces of *one* convex obstacle, which is entered only where all of
+      them are negative (its exterior corners, §5 of [fetecau2003]); otherwise each entry must stay positive by itself.
+    """
+
+    gap: Named
+    slip: Named | None
+    restitution: Float[Array, ""] | Named
+    friction: Float[Array, ""] | Named
+    name: str | None = eqx.field(static=True)
+    obstacle: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        gap: Callable[..., Any],
+        restitution: float | Callable[..., Any] = 1.0,
+        *,
+        friction: float | Callable[..., Any] = 0.0,
+        slip: Callable[..., Any] | None = None,
+        name: str | None = None,
+        obstacle: bool = False,
+    ):
+        known = ("q", "t", "params")
+        self.gap = Named(gap, known, "gap")
+        self.name = name if name is not None else _function_name(gap)
+        where = f"contact {self.name!r}" if self.name else "contact"
+        self.restitution = _coefficient(restitution, "restitution", where, upper=1.0)
+        self.friction = _coefficient(friction, "friction", where, upper=None)
+        self.slip = None if slip is None else Named(slip, known, "slip")
+        rough = isinstance(self.friction, Named) or float(self.friction) > 0
+        if rough and slip is None:
+            raise ValueError(f"{where} has friction but no slip: pass slip=, the tangential coordinate of the contact point")
+        if rough and obstacle:
+            raise ValueError(f"{where}: friction on the faces of one obstacle is not defined at its corners; use one Contact per face")
+        self.obstacle = obstacle
+
+    @property
+    def rough(self) -> bool:
+        return self.slip is not None
+
+
+def _function_name(function: Callable[..., Any]) -> str | None:
+    name = getattr(function, "__name__", None)
+    return None if name is None or name == "<lambda>" else name
+
+
+def _coefficient(value: Any, what: str, where: str, upper: float | None) -> Float[Array, ""] | Named:
+    if callable(value):
+        return Named(value, ("params",), what)
+    number = float(value)
+    if not number >= 0 or (upper is not None and number > upper):
+        limits = "≥ 0" if upper is None else f"in [0, {upper:g}]"
+        raise ValueError(f"{where}: {what} must be {limits}; got {number}")
+    return jnp.asarray(number, jnp.float64)

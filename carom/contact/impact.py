@@ -1,0 +1,200 @@
+"""One leg of a step with impacts: resolve the impact it starts from, flow, and locate the next contact.
+
+A leg starts at (q, p) at time t, possibly in contact: then an impulse κ d is still *pending*. Its direction d comes from the
+law of impact, its size κ (1 for the law itself) from the balance of the discrete energy over the leg's length s,
+
+    F(κ) = E_start(Φ_s(q, p + κ d)) + κ ρ − E⁻ = 0,        ρ = Σ λᵢ ∂φᵢ/∂t,                                   (1)
+
+which is (48a), (56) of [fetecau2003] with moving walls. E⁻ is E_end of the leg before. Up to O(s), F is the parabola
+
+    F(κ) ≈ ½ D (κ² − κ) + H⁻ − E⁻,                         D = dᵀM⁻¹d:                                        (2)
+
+the smaller root passes through the obstacle, the larger one, κ ≈ 1, reflects. Since κ depends on s, the next contact is
+located on
+
+    σ ↦ φ(Φ_σ(q, p + κ(σ) d)),                                                                               (3)
+
+which is (78)–(79) of [fetecau2003], nested instead of simultaneous: two scalar problems, whatever the dimension.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
+
+SCALE_ITERATIONS = 40
+
+
+class Pending(NamedTuple):
+    """An impulse that waits for its size. `active` is false for a leg that starts in free flight."""
+
+    direction: Float[Array, " n"]  #    d = Nᵀλ (+ friction)
+    multipliers: Float[Array, " k"]  #  λ
+    curvature: Float[Array, ""]  #      D of (2)
+    drift: Float[Array, ""]  #          ρ
+    energy: Float[Array, ""]  #         E⁻
+    balance: Bool[Array, ""]  #         size from (1); otherwise 1
+    active: Bool[Array, ""]
+    fallback: Bool[Array, ""]  #        (1) had no root for an elastic impact, or the contact was grazed without approach
+
+    @staticmethod
+    def none(q: Array, num_faces: int) -> "Pending":
+        zero, no = jnp.zeros((), q.dtype), jnp.asarray(False)
+        return Pending(jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), zero, zero, zero, no, no, no)
+
+
+class Leg(NamedTuple):
+    """Where a leg of some length ends."""
+
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    energy_end: Float[Array, ""]
+    scale: Float[Array, ""]  #          κ, 0 without a pending impulse
+    balanced: Bool[Array, ""]  #        (1) was solved, if it had to be
+    converged: Bool[Array, ""]
+
+
+# -- resolve: the size of the impulse ------------------------------------------------------------------------------------
+
+
+def launch(flow: Callable[..., Any], q, p, t, pending: Pending, balance, s) -> Leg:
+    """Start a leg of length s: find the size of the pending impulse, apply it, flow.
+
+    The larger root of (1) by the secant method, with the slope of (2) to begin with; it descends monotonically once it is right
+    of the root. Where F does not come down to zero it runs past the minimum at κ ≈ ½: there is no root, and κ = 1 is taken.
+    """
+    eps = float(jnp.finfo(q.dtype).eps)
+
+    class Search(NamedTuple):
+        scale: Array
+        leg: Leg
+        value: Array  #   F at the scale before, and that scale
+        before: Array
+        update: Array  #  the last change of κ
+        wanted: Array
+        count: Array
+
+    def unfinished(now: Search):
+        return (now.count == 0) | now.wanted
+
+    def improve(now: Search):
+        out = flow(q, p + now.scale * pending.direction, t, s)
+        value = out.energy_start + now.scale * pending.drift - pending.energy
+        secant = (value - now.value) / (now.scale - now.before)
+        parabola = pending.curvature * (now.scale - 0.5)
+        slope = jnp.where((now.count > 0) & (secant > 0), secant, parabola)
+        step = value / slope
+        # At the noise of the energy the updates stop shrinking; at a double root (grazing) they shrink slowly.
+        small = (jnp.abs(step) <= 4 * eps) | ((jnp.abs(step) <= 1e-6) & (jnp.abs(step) >= 0.5 * jnp.abs(now.update)))
+        lost = ~(now.scale - step > 0.5) | (now.count >= SCALE_ITERATIONS)
+        balanced = ~now.wanted & now.leg.balanced | small
+        leg = Leg(out.q, out.p, out.energy_end, now.scale, balanced, out.converged)
+        scale = jnp.where(lost, 1.0, now.scale - step)
+        again = Search(scale, leg, value, now.scale, step, now.wanted & ~small & ~lost, now.count + 1)
+        # Lost: once more, at κ = 1, and the count of 0 makes it the last time.
+        lost = now.wanted & ~small & lost
+        return again._replace(count=jnp.where(lost, 0, again.count), leg=leg._replace(balanced=leg.balanced & ~lost))
+
+    one, no = jnp.ones((), q.dtype), jnp.asarray(False)
+    leg = Leg(q, p, one, one, ~balance, no)
+    start = Search(jnp.where(pending.active, one, 0.0), leg, one, one, jnp.asarray(jnp.inf), balance, jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(unfinished, improve, start).leg
+
+
+# -- locate: the next contact --------------------------------------------------------------------------------------------
+
+
+class End(NamedTuple):
+    """The end of a leg, seen from the contacts."""
+
+    length: Float[Array, ""]
+    leg: Leg
+    gaps: Float[Array, " k"]  #         measured from the start for contacts that touch there
+    rates: Float[Array, " k"]
+
+
+class _Search(NamedTuple):
+    end: End  #                         nothing is known to close before it, apart from what is still to be examined
+    bracket: Bracket
+    dipping: Bool[Array, ""]  #         the bracket is on the rate of contact `which`, not on the closest gap
+    which: Int[Array, ""]
+    cleared: Bool[Array, " k"]  #       contacts whose dip stays above zero
+    balance: Bool[Array, ""]
+    found: Bool[Array, ""]
+    finished: Bool[Array, ""]
+    looks: Int[Array, ""]
+
+
+def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s) -> tuple[End, Array, Array]:
+    """Fly over s; if a contact closes on the way, find the first: the end of the leg, whether there is one, and `balance`.
+
+    `look(σ, balance)` flows to σ. A contact closes if its gap is negative at the end, or if it dips below zero in between:
+    its rate changes from negative to positive, and the minimum is negative. Either way a bracketed root remains; it becomes
+    the new end, and the search repeats on the shorter leg until nothing closes within it any more.
+
+    Whether the impact at the start balances the energy or takes the law is decided once, over the whole length s.
+    """
+    k = start.gaps.shape[0]
+
+    def closest(end: End):
+        # Dividing by the length keeps the contact of departure from being found again at σ = 0.
+        return jnp.min(end.gaps / jnp.where(touching, end.length, 1.0))
+
+    start_value = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
+
+    def dips(end: End, cleared):
+        lowest = jnp.minimum(start.gaps + start.rates * end.length, end.gaps - end.rates * end.length)
+        return (start.rates < 0) & (end.rates > 0) & (end.gaps >= 0) & (lowest < 0) & ~cleared
+
+    def search(now: _Search) -> _Search:
+        first = now.looks == 0
+        x = jnp.where(first, s, propose(now.bracket))
+        there = look(x, now.balance)
+        # A minimum is a zero of the rate; a negative gap on the way to it ends the search for it at once.
+        i = now.which
+        fall = jnp.where(there.gaps[i] < 0, 0.0, -there.rates[i])
+        bracket = update(now.bracket, x, jnp.where(now.dipping, fall, closest(there)), there)
+
+        narrow = is_narrow(bracket) & ~first
+        harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
+        end = _choose(first, there, _choose(narrow & ~harmless, bracket.at_low, now.end))
+        cleared = now.cleared | (narrow & harmless & (jnp.arange(k) == i))
+        found = now.found | (narrow & ~now.dipping)
+
+        # The next thing to examine on the way to `end`.
+        ready = first | narrow
+        candidates = dips(end, cleared)
+        dipping, which = jnp.any(candidates), jnp.argmax(candidates)
+        fresh = open_bracket(
+            start.length,
+            jnp.where(dipping, -start.rates[which], start_value),
+            start,
+            end.length,
+            jnp.where(dipping, -end.rates[which], closest(end)),
+        )
+        over = ready & ~dipping & (closest(end) >= 0.0)
+        return _Search(
+            end=end,
+            bracket=_choose(ready, fresh, bracket),
+            dipping=jnp.where(ready, dipping, now.dipping),
+            which=jnp.where(ready, which, i),
+            cleared=cleared,
+            balance=now.balance & (there.leg.balanced | ~first),
+            found=found,
+            finished=over | (now.looks > 200 + 100 * k),
+            looks=now.looks + 1,
+        )
+
+    no, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
+    nowhere = open_bracket(start.length, start_value, start, start.length, start_value)
+    begin = _Search(start, nowhere, no, zero.astype(jnp.int64), jnp.zeros(k, bool), balance, no, no, zero)
+    final = jax.lax.while_loop(lambda now: ~now.finished, search, begin)
+    return final.end, final.found, final.balance
+
+
+def _choose(condition, new, old):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

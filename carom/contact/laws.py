@@ -1,0 +1,150 @@
+"""The laws of impact: from the velocities before to the impulses, for all contacts that are closed at one instant.
+
+The closed contacts span a cone of impulses Nᵀλ, λ ≥ 0 (the normal cone, (86) of [fetecau2003]). One *round* projects the
+velocity onto the admissible cone in the kinetic metric and reflects it about the projection:
+
+    0 ≤ λ ⊥ Gλ + s ≥ 0,       s ← s + (1 + e) Gλ                                                            (1)
+
+so a round with e = 1 keeps the kinetic energy exactly. Rounds are repeated while a closed contact still approaches:
+
+- `reflections`: the round takes the contacts that approach now. A touching row of balls hit from one side passes the
+  impulse on, (1, 0, 0) → (0, 0, 1): generalised reflections [smith2012].
+- `impulse`: the round takes all closed contacts. One simultaneous impulse, (1, 0, 0) → (−⅓, ⅔, ⅔), Moreau's and Newton's law.
+
+Neither depends on the order in which the contacts are listed. Contacts in one round share the restitution of their mean,
+weighted by the work of their impulses; this keeps (1) from adding energy, which unequal coefficients otherwise can.
+
+With friction a round solves s⁺ = −e s and Coulomb's law together (Newton's law of impact). That pair of laws can add
+energy in eccentric impacts (Kane's paradox); then e is reduced until it does not.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from carom.numerics.complementarity import friction_derivative, friction_impulses, normal_derivative, normal_impulses
+from carom.numerics.linalg import dot, matvec
+
+SIMULTANEOUS = ("reflections", "impulse")
+MAX_ROUNDS = 100
+REPLAYED_ROUNDS = 12  # rounds through which derivatives are carried
+
+
+class Closed(NamedTuple):
+    """The contacts at one instant, as arrays; k normals, each with m tangential directions (m = 0: no friction anywhere)."""
+
+    normals: Float[Array, "k n"]  #      ∇φ
+    tangents: Float[Array, "k m n"]  #   ∂slip/∂q
+    rates: Float[Array, " k"]  #         s = ∇φ·v + ∂φ/∂t
+    slides: Float[Array, "k m"]  #       u = ∂slip/∂q·v + ∂slip/∂t
+    delassus: Float[Array, "r r"]  #     Z M⁻¹ Zᵀ, Z = normals, then tangents; r = k (1 + m)
+    touching: Bool[Array, " k"]
+    restitution: Float[Array, " k"]
+    friction: Float[Array, " k"]
+    small: Float[Array, ""]  #           a rate that is rounding
+
+
+class Impulse(NamedTuple):
+    normal: Float[Array, " k"]  #        λ
+    tangential: Float[Array, "k m"]
+    elastic: Bool[Array, ""]  #          the kinetic energy is kept: e = 1 and no friction took part
+    settled: Bool[Array, ""]  #          no closed contact approaches any more, and every solve converged
+    any: Bool[Array, ""]  #              some contact did approach
+
+
+class _Round(NamedTuple):
+    rates: Float[Array, " r"]  #         all rows: normals, then tangents
+    impulse: Float[Array, " r"]
+    elastic: Bool[Array, ""]
+    converged: Bool[Array, ""]
+    count: Array
+
+
+def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = False) -> Impulse:
+    """Rounds of (1) until no closed contact approaches. `differentiable` replays them in a form that autodiff can reverse."""
+    k, m = closed.slides.shape
+    rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
+    start = _Round(rates, jnp.zeros_like(rates), jnp.asarray(True), jnp.asarray(True), jnp.zeros((), jnp.int32))
+
+    def approaching(state: _Round):
+        return closed.touching & (state.rates[:k] < -closed.small)
+
+    def again(state: _Round):
+        active = approaching(state)
+        members = active if simultaneous == "reflections" else closed.touching
+        change, elastic, converged = _round(closed, state.rates, members, differentiable)
+        return _Round(
+            state.rates + matvec(closed.delassus, change),
+            state.impulse + change,
+            state.elastic & elastic,
+            state.converged & converged,
+            state.count + 1,
+        )
+
+    def unfinished(state: _Round):
+        return jnp.any(approaching(state)) & (state.count < MAX_ROUNDS)
+
+    if not differentiable:
+        final = jax.lax.while_loop(unfinished, again, start)
+    elif k == 1:
+        final = jax.lax.cond(unfinished(start), again, lambda state: state, start)
+    else:
+        repeat = lambda state, _: (jax.lax.cond(unfinished(state), again, lambda s: s, state), None)  # noqa: E731
+        final, _ = jax.lax.scan(repeat, start, None, length=REPLAYED_ROUNDS)
+    return Impulse(
+        normal=final.impulse[:k],
+        tangential=final.impulse[k:].reshape(k, m),
+        elastic=final.elastic,
+        settled=final.converged & ~jnp.any(approaching(final)),
+        any=final.count > 0,
+    )
+
+
+def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
+    """One round: the impulses of the members, whether it was elastic, whether its solve converged."""
+    k, m = closed.slides.shape
+    if m == 0:
+        solution = normal_impulses(closed.delassus, rates, members)
+        lam = solution.value
+        if differentiable:
+            lam = normal_derivative(lam, closed.delassus, rates, members)
+        work = jax.lax.stop_gradient(lam * jnp.maximum(-rates, 0.0))
+        total = dot(work, jnp.ones_like(work))
+        e = dot(work, closed.restitution) / jnp.where(total > 0, total, 1.0)
+        return (1.0 + e) * lam, e >= 1.0, solution.converged
+
+    approach = jnp.minimum(rates[:k], 0.0)
+
+    def solve(share):
+        target = -share * closed.restitution * approach
+        return friction_impulses(closed.delassus, rates, target, closed.friction, members)
+
+    def gain(lam):
+        return dot(lam, rates + 0.5 * matvec(closed.delassus, lam))  # the change of the kinetic energy
+
+    share, solution = _largest_share(solve, gain, 1e-14 * dot(approach, approach))
+    lam = solution.value
+    if differentiable:
+        target = -share * closed.restitution * approach
+        lam = friction_derivative(lam, closed.delassus, rates, target, closed.friction, members)
+    elastic = jnp.all(~members | ((closed.restitution >= 1.0) & (closed.friction <= 0.0)))
+    return lam, elastic, solution.converged
+
+
+def _largest_share(solve, gain, tolerance):
+    """The largest share ≤ 1 of the restitution that adds no energy; a share of 0 (plastic, with friction) never does."""
+    full = solve(jnp.ones(()))
+
+    def bisect(_, bracket):
+        low, high = bracket
+        middle = 0.5 * (low + high)
+        good = gain(solve(middle).value) <= tolerance
+        return jnp.where(good, middle, low), jnp.where(good, high, middle)
+
+    def reduce():
+        low, _ = jax.lax.fori_loop(0, 40, bisect, (jnp.zeros(()), jnp.ones(())))
+        return low, solve(low)
+
+    return jax.lax.cond(gain(full.value) <= tolerance, lambda: (jnp.ones(()), full), reduce)

@@ -1,0 +1,57 @@
+"""The contract of a method, and the records it fills.
+
+A method is frozen numerics: it has a declared `order`, a tuple `preserves`, and can
+
+1. `init(system, q0, v0, t0, params)`: a `State`;
+2. `advance(...)`: many steps of length dt inside one compiled computation, until a limit, a failure or a full impact table.
+
+To add a method: write the scheme with numbered equations in the class docstring, return a `Chunk`, declare what it preserves,
+and add it to `tests/test_order.py` and `tests/test_conservation.py`, which measure the declarations.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+# What ended a computation; `solution.Status` turns the codes into sentences.
+OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL = range(6)
+
+
+class State(NamedTuple):
+    t: Float[Array, ""]
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+
+
+class ImpactTable(NamedTuple):
+    """One row per impact. The last row is a scratch row."""
+
+    step: Int[Array, " rows"]
+    t: Float[Array, " rows"]
+    q: Float[Array, "rows n"]
+    p_before: Float[Array, "rows n"]
+    p_after: Float[Array, "rows n"]
+    impulse: Float[Array, "rows k"]  #   normal impulse of each contact face
+    contact: Int[Array, " rows"]  #      the face that carried most of it
+    scale: Float[Array, " rows"]  #      size relative to the law: 1 + O(dt²)
+    balanced: Bool[Array, " rows"]  #    size from the balance of the discrete energy
+    fallback: Bool[Array, " rows"]  #    elastic, but reflected exactly for want of a root
+
+    @staticmethod
+    def empty(rows: int, n: int, k: int) -> "ImpactTable":
+        z = lambda *shape: jnp.zeros((rows + 1, *shape))  # noqa: E731
+        whole, no = jnp.zeros(rows + 1, jnp.int32), jnp.zeros(rows + 1, bool)
+        return ImpactTable(whole, z(), z(n), z(n), z(n), z(k), whole, z(), no, no)
+
+
+class Chunk(NamedTuple):
+    """What `advance` returns."""
+
+    state: State
+    steps: Int[Array, ""]  #          how many were taken
+    status: Int[Array, ""]
+    q: Float[Array, "length n"]  #    after each step
+    p: Float[Array, "length n"]
+    impacts: ImpactTable
+    num_impacts: Int[Array, ""]

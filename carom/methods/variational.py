@@ -1,0 +1,287 @@
+"""Variational collision integrators: flow, locate, resolve, go on."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from carom.contact.impact import End, Leg, Pending, launch, locate
+from carom.contact.laws import SIMULTANEOUS, impact_impulse
+from carom.methods.method import (
+    NOT_CONVERGED,
+    NOT_FINITE,
+    OK,
+    TABLE_FULL,
+    TOO_MANY_IMPACTS,
+    UNSETTLED,
+    Chunk,
+    ImpactTable,
+    State,
+)
+from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
+from carom.numerics.linalg import dot, matvec
+from carom.system import Mechanics, System
+
+
+class VariationalCollision(eqx.Module):
+    """Discrete Lagrangian flow between impacts, Weierstrass–Erdmann conditions at each [fetecau2003].
+
+    With a rule Φ_s, its energies E_start, E_end and the contacts φᵢ ≥ 0, a step from (q, p) over h is
+
+        flow      (q₁, p₁) = Φ_h(q, p); if no gap closed on the way, this is the step                         (1)
+        locate    the first τ with φᵢ(Φ_τ(q, p)) = 0 for some i; there (q̃, p⁻), E⁻ = E_end                    (2)
+        resolve   p⁺ = p⁻ + κ d, d in the normal cone of the closed contacts, from the law of impact;          (3)
+                  elastic: κ from E_start(Φ_s(q̃, p⁺)) = E⁻ over the next leg s; otherwise κ = 1
+        go on     with s = h − τ, or up to the next contact, as often as needed                               (4)
+
+    *Preserves*: momentum maps of symmetries that leave the contacts alone, the symplectic form (elastic impacts), and
+    non-penetration. *Order*: that of the rule, through impacts too.
+    *Choose it for* hard, isolated impacts over long times. Not for resting or accumulating contact: it stops there and says so.
+
+    (1)–(4) are (46)–(49) and (78)–(79) of [fetecau2003]; corners as in its §5, (86).
+
+    - `rule`: the discrete Lagrangian, by default the composition of order 4 of the trapezoidal rule.
+    - `simultaneous`: how contacts that close at the same instant are resolved, see `carom.contact.laws`.
+    - `max_impacts_per_step`: more than these in one step are taken as coming to rest.
+    """
+
+    rule: Rule
+    simultaneous: str = eqx.field(static=True)
+    max_impacts_per_step: int = eqx.field(static=True)
+
+    def __init__(self, rule: Rule | None = None, *, simultaneous: str = "reflections", max_impacts_per_step: int = 64):
+        rule = Composition(Trapezoidal(), 4) if rule is None else rule
+        if not isinstance(rule, Rule):
+            raise TypeError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
+        if simultaneous not in SIMULTANEOUS:
+            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        if max_impacts_per_step < 1:
+            raise ValueError(f"max_impacts_per_step must be at least 1; got {max_impacts_per_step}")
+        self.rule, self.simultaneous, self.max_impacts_per_step = rule, simultaneous, max_impacts_per_step
+
+    @property
+    def order(self) -> int:
+        return self.rule.order
+
+    @property
+    def preserves(self) -> tuple[str, ...]:
+        return (*self.rule.preserves, "non-penetration")
+
+    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
+        t = jnp.asarray(t0, q0.dtype)
+        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
+
+    def advance(self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most) -> Chunk:
+        """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
+        `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
+        return _advance(self, system, params, start, dt, first, limit, length, rows, most)
+
+
+def Variational(rule: Rule | None = None) -> VariationalCollision:
+    """A variational integrator for systems without contacts: the same method, the same rules."""
+    return VariationalCollision(rule)
+
+
+# -- many steps ----------------------------------------------------------------------------------------------------------
+
+
+class _Run(NamedTuple):
+    steps: Int[Array, ""]
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    history: Float[Array, "length 2n"]
+    table: ImpactTable
+    num_impacts: Int[Array, ""]
+    status: Int[Array, ""]
+
+
+def _advance(method, system, params, start: State, dt, first, limit, length, rows, most) -> Chunk:
+    """Smooth steps in a tight loop that ends where a gap may have closed; that one step with care; and again.
+
+    The tight loop holds no branch: what it costs is the flow itself.
+    """
+    n = start.q.shape[0]
+    mechanics = system.bind(params, n)
+    quick, flow = method.rule.flow(mechanics, unroll=True), method.rule.flow(mechanics)
+
+    def time(step):
+        return start.t + (first + step) * dt
+
+    def unfinished(run: _Run):
+        room = run.num_impacts + method.max_impacts_per_step <= rows
+        return (run.steps < limit) & (run.status == OK) & room & (run.num_impacts < most)
+
+    def more(run: _Run):
+        run = smooth(run)
+        return run if mechanics.num_contacts == 0 else careful(run)
+
+    def smooth(run: _Run):
+        gaps, rates = _look(mechanics, run.q, run.p, time(run.steps))
+
+        def proceed(carry):
+            return carry[0] & (carry[1] < limit)
+
+        def step(carry):
+            _, steps, q, p, gaps, rates, history = carry
+            t = time(steps)
+            out = quick(q, p, t, dt)
+            new_gaps, new_rates = _look(mechanics, out.q, out.p, t + dt)
+            lowest = jnp.minimum(gaps + rates * dt, new_gaps - new_rates * dt)
+            clear = jnp.all((new_gaps > 0) & ~((rates < 0) & (new_rates > 0) & (lowest < 0))) & out.converged
+            keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
+            history = _write(history, steps, jnp.concatenate([out.q, out.p]))
+            return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history
+
+        carry = (jnp.asarray(True), run.steps, run.q, run.p, gaps, rates, run.history)
+        _, steps, q, p, _, _, history = jax.lax.while_loop(proceed, step, carry)
+        return run._replace(steps=steps, q=q, p=p, history=history)
+
+    def careful(run: _Run):
+        t, t_end = time(run.steps), time(run.steps + 1)
+        asked = run.steps < limit  # false: the smooth loop came to the end, and nothing below moves
+        done = _collision_step(method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked)
+        history = _write(run.history, run.steps, jnp.concatenate([done.q, done.p]))
+        steps = run.steps + (asked & (done.status == OK))
+        return _Run(steps, done.q, done.p, history, done.table, done.num_impacts, done.status)
+
+    run = _Run(
+        jnp.zeros((), jnp.int32), start.q, start.p, jnp.zeros((length + 1, 2 * n), start.q.dtype),
+        ImpactTable.empty(rows, n, mechanics.num_faces), jnp.zeros((), jnp.int32), jnp.asarray(OK, jnp.int32),
+    )  # fmt: skip
+    run = jax.lax.while_loop(unfinished, more, run)
+    end = State(time(run.steps), run.q, run.p)
+    if mechanics.num_contacts == 0:  # nothing else would notice
+        stalled = run.steps < limit
+        finite = jnp.all(jnp.isfinite(run.q)) & jnp.all(jnp.isfinite(run.p))
+        status = jnp.where(finite, jnp.where(stalled, NOT_CONVERGED, OK), NOT_FINITE).astype(jnp.int32)
+        run = run._replace(status=status)
+    return Chunk(end, run.steps, run.status, run.history[:-1, :n], run.history[:-1, n:], run.table, run.num_impacts)
+
+
+def _look(mechanics: Mechanics, q, p, t):
+    return mechanics.approach(q, mechanics.velocity(q, p, t), t)
+
+
+def _write(rows, index, row):
+    return jax.lax.dynamic_update_index_in_dim(rows, row.astype(rows.dtype), index, 0)
+
+
+# -- one step with care --------------------------------------------------------------------------------------------------
+
+
+class _Step(NamedTuple):
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    t: Float[Array, ""]
+    pending: Pending
+    table: ImpactTable
+    num_impacts: Int[Array, ""]
+    finished: Bool[Array, ""]
+    status: Int[Array, ""]
+
+
+def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end, step, table, num_impacts, asked) -> _Step:
+    """(1)–(4): leg after leg until the end of the step."""
+    first = num_impacts
+
+    def unfinished(now: _Step):
+        return ~now.finished & (now.status == OK)
+
+    def go_on(now: _Step):
+        pending, s = now.pending, t_end - now.t
+        start, touching = _origin(mechanics, now, s)
+        look = lambda sigma, balance: _look_ahead(mechanics, flow, now, start, touching, sigma, balance)  # noqa: E731
+        end, found, balance = locate(look, start, touching, pending.balance, s)
+        strikes = jnp.any(touching & (start.rates < 0)) & ~pending.active  # a step that starts in contact, moving inwards
+        found, end = found | strikes, _choose(strikes, start, end)
+        leg, t_next = end.leg, jnp.where(found, now.t + end.length, t_end)
+
+        table = _record(now, balance, leg, step)
+        num_impacts = now.num_impacts + pending.active
+        impact, settled = resolve(method, mechanics, leg, t_next, s, end.gaps)
+        finite = jnp.all(jnp.isfinite(leg.q)) & jnp.all(jnp.isfinite(leg.p))
+        status = jnp.select(
+            [~finite, ~leg.converged, num_impacts - first >= method.max_impacts_per_step, found & ~settled],
+            [NOT_FINITE, NOT_CONVERGED, TOO_MANY_IMPACTS, UNSETTLED],
+            OK,
+        ).astype(jnp.int32)
+        impact = _choose(found, impact, Pending.none(q, mechanics.num_faces))
+        return _Step(leg.q, leg.p, t_next, impact, table, num_impacts, ~found, status)
+
+    start = _Step(
+        q, p, t, Pending.none(q, mechanics.num_faces), table, num_impacts,
+        ~asked, jnp.asarray(OK, jnp.int32),
+    )  # fmt: skip
+    return jax.lax.while_loop(unfinished, go_on, start)
+
+
+def _origin(mechanics: Mechanics, now: _Step, s) -> tuple[End, Bool[Array, " k"]]:
+    """The start of a leg as the contacts see it, and which of them touch there."""
+    scale = jnp.where(now.pending.active, 1.0, 0.0)
+    p = now.p + scale * now.pending.direction
+    v = mechanics.velocity(now.q, p, now.t)
+    gaps, rates = mechanics.approach(now.q, v, now.t)
+    energy = jnp.where(now.pending.active, now.pending.energy, mechanics.energy(now.q, v, now.t))
+    here = Leg(now.q, p, energy, scale, ~now.pending.balance, jnp.asarray(True))
+    return End(jnp.zeros_like(s), here, gaps, rates), gaps <= mechanics.rounding(now.q, v, now.t, s)
+
+
+def _look_ahead(mechanics: Mechanics, flow: FlowMap, now: _Step, start: End, touching, s, balance) -> End:
+    """(1): the leg of length s, and the contacts at its end."""
+    leg = launch(flow, now.q, now.p, now.t, now.pending, balance, s)
+    gaps, rates = _look(mechanics, leg.q, leg.p, now.t + s)
+    # A contact of departure may have been left a rounding inside: that is its zero.
+    return End(s, leg, gaps - jnp.where(touching, jnp.minimum(start.gaps, 0.0), 0.0), rates)
+
+
+def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, gaps, *, differentiable: bool = False) -> tuple[Pending, Array]:
+    """(3): the impulse that the law asks for at the end of a leg, up to its size."""
+    q, p = leg.q, leg.p
+    v = mechanics.velocity(q, p, t)
+    width = mechanics.rounding(q, v, t, dt)
+    touching = (gaps <= width) | (jnp.arange(gaps.shape[0]) == jnp.argmin(gaps))
+    closed = mechanics.closed(q, v, t, touching, width)
+    impulse = impact_impulse(closed, method.simultaneous, differentiable=differentiable)
+    direction = matvec(closed.normals.T, impulse.normal)
+    if mechanics.slip_dim:
+        direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
+    drift = dot(impulse.normal, mechanics.gap_drift(q, t))
+    # κ must exist for every length down to 0, where the balance is exactly the parabola (2) of contact/impact.py.
+    curvature = dot(direction, mechanics.inverse_mass_times(q, v, t, direction))
+    exists = leg.energy_end - mechanics.energy(q, v, t) > -curvature / 8
+    pending = Pending(
+        direction=direction,
+        multipliers=impulse.normal,
+        curvature=curvature,
+        drift=drift,
+        energy=leg.energy_end,
+        balance=impulse.elastic & impulse.any & exists,
+        active=jnp.asarray(True),
+        fallback=impulse.elastic & ~(impulse.any & exists),
+    )
+    return pending, impulse.settled
+
+
+def _record(now: _Step, balance, leg: Leg, step) -> ImpactTable:
+    """Write the impact at the start of a leg, now that its size is known. Free legs write into a row that stays free."""
+    pending = now.pending
+    impulse = leg.scale * pending.multipliers
+    row = ImpactTable(
+        step=step,
+        t=now.t,
+        q=now.q,
+        p_before=now.p,
+        p_after=now.p + leg.scale * pending.direction,
+        impulse=impulse,
+        contact=jnp.argmax(impulse),
+        scale=leg.scale,
+        balanced=balance,
+        fallback=pending.fallback | (pending.balance & ~balance),
+    )
+    return jax.tree.map(lambda rows, new: _write(rows, now.num_impacts, jnp.asarray(new)), now.table, row)
+
+
+def _choose(condition, new, old):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

@@ -1,0 +1,65 @@
+"""A bracketed scalar root as an iteration that its owner drives: propose a point, evaluate there, update.
+
+Illinois' regula falsi keeps the sign change and converges superlinearly on smooth functions. Whenever three points have not
+shrunk the bracket eightfold a bisection follows, so it never needs more than about 4 × 52 points and usually eight.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Bracket(NamedTuple):
+    """A sign change in [low, high]: value(low) ≥ 0 > value(high)."""
+
+    low: Float[Array, ""]
+    value_low: Float[Array, ""]
+    at_low: Any  #                     whatever the function computed at `low`: an impact located there does not penetrate
+    high: Float[Array, ""]
+    value_high: Float[Array, ""]
+    weight_low: Float[Array, ""]  #    Illinois: an end kept twice in a row counts half
+    weight_high: Float[Array, ""]
+    age: Int[Array, ""]  #             points since the width was `width_then`
+    width_then: Float[Array, ""]
+
+
+def open_bracket(low, value_low, at_low, high, value_high) -> Bracket:
+    one = jnp.ones_like(low)
+    return Bracket(low, value_low, at_low, high, value_high, one, one, jnp.zeros((), jnp.int32), high - low)
+
+
+def propose(b: Bracket) -> Float[Array, ""]:
+    """The next point to look at: strictly inside, where there is an inside."""
+    eps = float(jnp.finfo(b.low.dtype).eps)
+    width = b.high - b.low
+    low, high = b.value_low * b.weight_low, b.value_high * b.weight_high
+    fraction = low / (low - high)
+    bisect = (b.age >= 3) | ~((fraction >= 0.0) & (fraction <= 1.0))
+    x = b.low + width * jnp.where(bisect, 0.5, fraction)
+    inset = jnp.minimum(eps * b.high, 0.5 * width)
+    return jnp.clip(x, b.low + inset, b.high - inset)
+
+
+def update(b: Bracket, x, value, extra) -> Bracket:
+    """The bracket after looking at x. A value that is not a number counts as negative."""
+    good = value >= 0.0
+    low, high = jnp.where(good, x, b.low), jnp.where(good, b.high, x)
+    restart = (b.age >= 3) | (high - low < 0.125 * b.width_then)
+    return Bracket(
+        low=low,
+        value_low=jnp.where(good, value, b.value_low),
+        at_low=jax.tree.map(lambda new, old: jnp.where(good, new, old), extra, b.at_low),
+        high=high,
+        value_high=jnp.where(good, b.value_high, value),
+        weight_low=jnp.where(good, 1.0, 0.5 * b.weight_low),
+        weight_high=jnp.where(good, 0.5 * b.weight_high, 1.0),
+        age=jnp.where(restart, 0, b.age + 1),
+        width_then=jnp.where(restart, high - low, b.width_then),
+    )
+
+
+def is_narrow(b: Bracket) -> Bool[Array, ""]:
+    eps = float(jnp.finfo(b.low.dtype).eps)
+    return (b.high - b.low <= eps * b.high) | (b.value_low == 0.0)

@@ -1,0 +1,148 @@
+"""Contact problems in the space of the contacts: find impulses λ that the unilateral law and Coulomb's cone allow.
+
+    frictionless:   0 ≤ λ ⊥ Gλ + s ≥ 0                                                                     (1)
+    with friction:  0 ≤ λ_N ⊥ s⁺ − b ≥ 0,   λ_T = argmin over |λ_T| ≤ μλ_N of the sliding work u⁺·λ_T        (2)
+
+s are the gap rates before, s⁺ = s + Gλ the ones after, G = N M⁻¹ Nᵀ (Delassus). (1) projects the velocity onto the cone of
+admissible velocities in the kinetic metric; that projection is unique even where G is singular and λ is not.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from carom.numerics.linalg import matvec, solve
+
+MAX_SWEEPS = 20_000
+
+
+class Multipliers(NamedTuple):
+    value: Float[Array, " rows"]
+    converged: Bool[Array, ""]
+
+
+def normal_impulses(G: Float[Array, "k k"], s: Float[Array, " k"], closed: Bool[Array, " k"]) -> Multipliers:
+    """Solve (1) on the rows that are closed, by projected Gauss–Seidel to rounding; λ = 0 on the others.
+
+    One closed row is solved by the first sweep. Rows visited in another order give the same velocities, to rounding.
+    """
+    k = s.shape[0]
+    weight = jnp.where(closed, 1.0 / jnp.where(closed, jnp.diagonal(G), 1.0), 0.0)
+    if k == 1:
+        return Multipliers(jnp.maximum(-s * weight, 0.0), jnp.all(jnp.isfinite(s)))
+
+    def update(i, carry):
+        lam, rate = carry
+        new = jnp.maximum(lam[i] - rate[i] * weight[i], 0.0)
+        rate = rate + G[:, i] * (new - lam[i])
+        return lam.at[i].set(new), rate
+
+    return _sweeps(lambda carry: _for_each(k, update, carry), jnp.zeros_like(s), s, G)
+
+
+def friction_impulses(
+    G: Float[Array, "r r"],
+    rates: Float[Array, " r"],
+    target: Float[Array, " k"],
+    friction: Float[Array, " k"],
+    closed: Bool[Array, " k"],
+) -> Multipliers:
+    """Solve (2). Rows: k normals first, then k blocks of tangential rows; `target` is b, the normal rate asked for."""
+    k = closed.shape[0]
+    m = rates.shape[0] // k - 1
+    diagonal = jnp.diagonal(G)
+    live = jnp.concatenate([closed, jnp.repeat(closed, m)])
+    # A tangential block is scaled by its trace, a bound on its largest eigenvalue: the projected step stays a contraction.
+    scale = jnp.concatenate([diagonal[:k], jnp.repeat(jnp.sum(diagonal[k:].reshape(k, m), axis=1), m)])
+    weight = jnp.where(live, 1.0 / jnp.where(live & (scale > 0), scale, 1.0), 0.0)
+
+    def update(i, carry):
+        lam, rate = carry
+        new = jnp.maximum(lam[i] - (rate[i] - target[i]) * weight[i], 0.0)
+        rate = rate + G[:, i] * (new - lam[i])
+        lam = lam.at[i].set(new)
+        first = k + i * m
+        old = jax.lax.dynamic_slice(lam, (first,), (m,))
+        slide = jax.lax.dynamic_slice(rate, (first,), (m,))
+        w = jax.lax.dynamic_slice(weight, (first,), (m,))
+        trial = old - slide * w
+        size = jnp.sqrt(jnp.sum(trial**2))
+        trial = trial * jnp.minimum(1.0, friction[i] * new / jnp.where(size > 0, size, 1.0))
+        rate = rate + jax.lax.dynamic_slice(G, (0, first), (G.shape[0], m)) @ (trial - old)
+        return jax.lax.dynamic_update_slice(lam, trial, (first,)), rate
+
+    return _sweeps(lambda carry: _for_each(k, update, carry), jnp.zeros_like(rates), rates, G)
+
+
+def _for_each(k, update, carry):
+    if k <= 8:
+        for i in range(k):
+            carry = update(i, carry)
+        return carry
+    return jax.lax.fori_loop(0, k, update, carry)
+
+
+def _sweeps(sweep, lam, rate, G) -> Multipliers:
+    """Repeat sweeps until one changes no rate beyond rounding."""
+    eps = float(jnp.finfo(rate.dtype).eps)
+    size = jnp.max(jnp.abs(rate))
+    diagonal = jnp.diagonal(G)
+
+    def unfinished(carry):
+        _, change, count = carry
+        return (change > 2 * eps * size) & (count < MAX_SWEEPS)
+
+    def again(carry):
+        (old, rate), _, count = carry
+        new, rate = sweep((old, rate))
+        return (new, rate), jnp.max(jnp.abs(new - old) * diagonal), count + 1
+
+    start = ((lam, rate), jnp.asarray(jnp.inf, rate.dtype), 0)
+    (lam, _), change, _ = jax.lax.while_loop(unfinished, again, start)
+    return Multipliers(lam, (change <= 1e3 * eps * size) & jnp.all(jnp.isfinite(lam)))
+
+
+def normal_derivative(
+    lam: Float[Array, " k"], G: Float[Array, "k k"], s: Float[Array, " k"], closed: Bool[Array, " k"]
+) -> Float[Array, " k"]:
+    """The solution of (1) again, differentiable: on the rows that carry an impulse, Gλ + s = 0."""
+    lam = jax.lax.stop_gradient(lam)
+    carrying = closed & (lam > 0)
+    both = carrying[:, None] & carrying[None, :]
+    matrix = jnp.where(both, G, 0.0) + jnp.diag(jnp.where(carrying, 1e-14 * jnp.diagonal(G), 1.0))
+    # The ridge of 1e-14 only matters where G is singular (more contacts than coordinates); it picks one of the solutions.
+    defect = jnp.where(carrying, matvec(jnp.where(both, G, 0.0), lam) + s, 0.0)
+    return lam - solve(jax.lax.stop_gradient(matrix), defect)
+
+
+def friction_derivative(
+    lam: Float[Array, " r"],
+    G: Float[Array, "r r"],
+    rates: Float[Array, " r"],
+    target: Float[Array, " k"],
+    friction: Float[Array, " k"],
+    closed: Bool[Array, " k"],
+) -> Float[Array, " r"]:
+    """The solution of (2) again, differentiable: each row keeps its state (open, sticking, sliding)."""
+    k = closed.shape[0]
+    m = rates.shape[0] // k - 1
+    lam = jax.lax.stop_gradient(lam)
+    carrying = closed & (lam[:k] > 0)
+    pull = lam[k:].reshape(k, m)
+    strength = jnp.sqrt(jnp.sum(pull**2, axis=1))
+    sticking = carrying & (strength < friction * lam[:k] * (1 - 1e-12))
+
+    def residual(x):
+        after = rates + matvec(G, x)
+        normal = jnp.where(carrying, after[:k] - target, x[:k])
+        slide, tangential = after[k:].reshape(k, m), x[k:].reshape(k, m)
+        speed = jnp.sqrt(jnp.sum(slide**2, axis=1))
+        direction = slide / jnp.where(speed > 0, speed, 1.0)[:, None]
+        sliding = tangential + (friction * x[:k])[:, None] * direction
+        row = jnp.where(sticking[:, None], slide, sliding)
+        return jnp.concatenate([normal, jnp.where(carrying[:, None], row, tangential).reshape(-1)])
+
+    jacobian = jax.lax.stop_gradient(jax.jacfwd(residual)(lam))
+    return lam - solve(jacobian, residual(lam))

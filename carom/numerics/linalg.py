@@ -1,0 +1,55 @@
+"""Small dense linear algebra that stays inside one fused loop.
+
+XLA calls LAPACK for `jnp.linalg.solve`, which costs microseconds per call inside a compiled loop and is far worse under
+`vmap`; a `dot` of two short vectors is a kernel of its own. The matrices of a mechanical system with a handful of
+coordinates are tiny, so up to `UNROLLED` rows everything here is written out; beyond, LAPACK takes over.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+UNROLLED = 8
+
+
+def matvec(A: Float[Array, "m n"], x: Float[Array, " n"]) -> Float[Array, " m"]:
+    """A x, column by column when it is small, so that it fuses with its neighbours."""
+    if A.shape[1] > UNROLLED or A.shape[1] == 0:
+        return A @ x
+    total = A[:, 0] * x[0]
+    for j in range(1, A.shape[1]):
+        total = total + A[:, j] * x[j]
+    return total
+
+
+def dot(x: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, ""]:
+    """x · y, written out when it is short."""
+    if x.shape[0] > UNROLLED or x.shape[0] == 0:
+        return x @ y
+    total = x[0] * y[0]
+    for j in range(1, x.shape[0]):
+        total = total + x[j] * y[j]
+    return total
+
+
+def solve(A: Float[Array, "n n"], b: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+    """A⁻¹ b by Gauss–Jordan elimination with partial pivoting, unrolled for small n."""
+    n = A.shape[0]
+    if n > UNROLLED:
+        return jnp.linalg.solve(A, b)
+    columns = b.reshape(n, -1)
+    if n == 1:
+        return (columns / A[0, 0]).reshape(b.shape)
+    rows = jnp.concatenate([A, columns], axis=1)
+    index = jnp.arange(n)
+    for k in range(n):
+        pivot = k + jnp.argmax(jnp.abs(rows[k:, k]))
+        lead, here = rows[pivot], rows[k]
+        lead = lead / lead[k]
+        rows = jnp.where((index == pivot)[:, None], here, rows)
+        rows = jnp.where((index == k)[:, None], lead, rows - rows[:, k : k + 1] * lead)
+    return rows[:, n:].reshape(b.shape)
+
+
+def inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """A⁻¹, for the few matrices that stay constant over a whole run."""
+    return solve(A, jnp.eye(A.shape[0], dtype=A.dtype))

@@ -1,0 +1,51 @@
+"""Newton's method for the implicit rules, finished by one differentiable step."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from carom.numerics.linalg import solve
+
+class Root(NamedTuple):
+    x: Float[Array, " n"]
+    converged: Bool[Array, ""]
+
+
+def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_iterations: int = 30) -> Root:
+    """Solve residual(x) = 0 from a good guess, to rounding.
+
+    The iteration itself is not differentiated. The last step, x − J⁻¹ r(x), is: at the root it carries the exact
+    first derivative of x with respect to everything the residual closes over, in forward and in reverse mode.
+    """
+    frozen = jax.lax.stop_gradient
+    eps = float(jnp.finfo(guess.dtype).eps)
+
+    def unfinished(carry):
+        _, size, last, count = carry
+        # Quadratic convergence ends at rounding: stop when the update is there, or no longer shrinks near it.
+        return (count < max_iterations) & (size > 4 * eps) & ~((size < 1e3 * eps) & (size >= last))
+
+    def improve(carry):
+        x, size, _, count = carry
+        value, jacobian = frozen(residual(x)), frozen(jax.jacfwd(residual)(x))
+        update = solve(jacobian, value)
+        x = x - update
+        return x, jnp.max(jnp.abs(update)) / (jnp.max(jnp.abs(x)) + 1e-300), size, count + 1
+
+    large = jnp.asarray(jnp.inf, guess.dtype)
+    start = frozen(guess)
+    x, size, _, _ = jax.lax.while_loop(unfinished, improve, (start, large, large, 0))
+    x = frozen(x)
+    jacobian = frozen(jax.jacfwd(residual)(x))
+    x = x - solve(jacobian, residual(x))
+    return Root(x, (size <= eps**0.5) & jnp.all(jnp.isfinite(x)))  # the last step is quadratic: it squares √eps
+
+
+def polish(residual: Callable[[Array], Array], x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """One Newton step at a known root: the same number, now with its exact derivative."""
+    x = jax.lax.stop_gradient(x)
+    jacobian = jax.lax.stop_gradient(jax.jacfwd(residual)(x))
+    return x - solve(jacobian, residual(x))

@@ -1,0 +1,50 @@
+"""Which arguments a function really depends on, read from its computation.
+
+A mechanical system with constant mass needs no Newton iteration in an explicit rule, and its mass matrix is inverted once
+per run. Nobody should have to declare this: the traced computation shows it. The answer is conservative: `False` may mean
+"could not see it" (the general, slower path is then taken, with the same result), never the other way round.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend import core
+
+
+def depends_on(function: Callable[..., Any], *args: Any) -> list[bool]:
+    """For each argument (a pytree of arrays or shapes): can the value of `function` change with it?"""
+    shapes = [jax.tree.map(_abstract, arg) for arg in args]
+    closed = jax.make_jaxpr(function)(*shapes)
+    reached = _reached(closed.jaxpr)
+    flags, start = [], 0
+    for arg in shapes:
+        stop = start + len(jax.tree.leaves(arg))
+        flags.append(any(var in reached for var in closed.jaxpr.invars[start:stop]))
+        start = stop
+    return flags
+
+
+def _abstract(leaf: Any) -> Any:
+    return jax.ShapeDtypeStruct(jax.numpy.shape(leaf), jax.dtypes.result_type(leaf))
+
+
+def _reached(jaxpr: Any, wanted: Sequence[bool] | None = None) -> set[Any]:
+    """The variables from which the wanted outputs are reached, walking backwards through the equations."""
+    outvars = jaxpr.outvars if wanted is None else [v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w]
+    live = {v for v in outvars if not isinstance(v, core.Literal)}
+    for eqn in reversed(jaxpr.eqns):
+        used = [var in live for var in eqn.outvars]
+        if not any(used):
+            continue
+        inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit") else None
+        if inner is not None:
+            reached = _reached(inner.jaxpr, used)
+            live |= {v for v, i in zip(eqn.invars, inner.jaxpr.invars, strict=True) if i in reached and _is_var(v)}
+        else:
+            live |= {v for v in eqn.invars if _is_var(v)}
+    return live
+
+
+def _is_var(v: Any) -> bool:
+    return not isinstance(v, core.Literal)

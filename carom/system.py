@@ -1,0 +1,258 @@
+"""What moves: a Lagrangian, contacts and forces; mass, momentum, energy and normals come from automatic differentiation."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from carom.contact.contact import Contact
+from carom.contact.laws import Closed
+from carom.named import Named
+from carom.numerics.linalg import dot, inverse, matvec, solve
+from carom.numerics.newton import newton
+from carom.numerics.structure import depends_on
+from carom.spaces import Euclidean
+
+
+class System(eqx.Module):
+    """The physics, and nothing of the numerics.
+
+    - `lagrangian(q, v, t, params)`: any subset of these, by name. Mass may depend on the configuration, terms linear in v
+      and an explicit time are fine; for contacts and implicit rules ∂²L/∂v² must be regular.
+    - `contacts`: a list of `Contact`.
+    - `force(q, v, t, params)`: a covector added by the Lagrange–d'Alembert principle (drag, drive, control, dampers).
+    - `space`: a `Euclidean(n, names)`, to name the coordinates; otherwise the length of q0 decides.
+    """
+
+    lagrangian: Named
+    contacts: tuple[Contact, ...]
+    force: Named | None
+    space: Euclidean | None
+
+    def __init__(
+        self,
+        lagrangian: Callable[..., Any],
+        contacts: Sequence[Contact] = (),
+        force: Callable[..., Any] | None = None,
+        space: Euclidean | None = None,
+    ):
+        known = ("q", "v", "t", "params")
+        self.lagrangian = Named(lagrangian, known, "lagrangian")
+        if isinstance(contacts, Contact):
+            contacts = (contacts,)
+        for i, contact in enumerate(contacts):
+            if not isinstance(contact, Contact):
+                raise TypeError(f"contacts[{i}] is {contact!r}; wrap the gap function in carom.Contact(...)")
+        self.contacts = tuple(contacts)
+        self.force = None if force is None else Named(force, known, "force")
+        self.space = space
+
+    def bind(self, params: Any, dim: int) -> "Mechanics":
+        """The system with its parameters filled in: what the methods compute with."""
+        return Mechanics(self, params, dim)
+
+
+class Node(NamedTuple):
+    """The Lagrangian and its derivatives at one (q, v, t)."""
+
+    lagrangian: Float[Array, ""]
+    momentum: Float[Array, " n"]  #  ∂L/∂v
+    push: Float[Array, " n"]  #      ∂L/∂q + force: what changes the momentum
+    power: Float[Array, ""]  #       dE/dt = force·v − ∂L/∂t
+
+
+class Mechanics:
+    """A System with parameters: functions of arrays. Built inside a traced computation, once per compilation.
+
+    What is constant (the inverse mass matrix of most systems) is computed here, outside every loop.
+    """
+
+    def __init__(self, system: System, params: Any, dim: int):
+        self.system, self.params, self.dim = system, params, dim
+        q, t = jnp.zeros(dim), jnp.zeros(())
+        self._shapes = (q, q, t, params)
+        q_free, v_free, t_free, _ = (not used for used in depends_on(_mass, system.lagrangian, *self._shapes)[1:])
+        self.quadratic = v_free  #                          ∂L/∂v is affine in v
+        self.constant_mass = q_free and v_free and t_free
+        self.autonomous = not depends_on(_lagrangian, system.lagrangian, *self._shapes)[3]
+        self._inverse_mass = inverse(_mass(system.lagrangian, q, q, t, params)) if self.constant_mass else None
+        self._read_contacts()
+
+    # -- the Lagrangian ------------------------------------------------------------------------------------------------
+
+    def lagrangian(self, q, v, t) -> Float[Array, ""]:
+        return _lagrangian(self.system.lagrangian, q, v, t, self.params)
+
+    def momentum(self, q, v, t) -> Float[Array, " n"]:
+        return jax.grad(self.lagrangian, argnums=1)(q, v, t)
+
+    def energy(self, q, v, t) -> Float[Array, ""]:
+        return dot(self.momentum(q, v, t), v) - self.lagrangian(q, v, t)
+
+    def mass(self, q, v, t) -> Float[Array, "n n"]:
+        return _mass(self.system.lagrangian, q, v, t, self.params)
+
+    def velocity(self, q, p, t) -> Float[Array, " n"]:
+        """The Legendre transform backwards: v with ∂L/∂v(q, v, t) = p."""
+        zero = jnp.zeros_like(p)
+        if self.quadratic:
+            return self.inverse_mass_times(q, zero, t, p - self.momentum(q, zero, t))
+        guess = self.inverse_mass_times(q, zero, t, p - self.momentum(q, zero, t))
+        return newton(lambda v: self.momentum(q, v, t) - p, guess).x
+
+    def inverse_mass_times(self, q, v, t, covectors: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+        if self._inverse_mass is not None:
+            return matvec(self._inverse_mass, covectors) if covectors.ndim == 1 else self._inverse_mass @ covectors
+        return solve(self.mass(q, v, t), covectors)
+
+    def force(self, q, v, t) -> Float[Array, " n"]:
+        if self.system.force is None:
+            return jnp.zeros(self.dim)
+        value = self.system.force(q=q, v=v, t=t, params=self.params)
+        return jnp.asarray(value, q.dtype).reshape(self.dim)
+
+    def node(self, q, v, t) -> Node:
+        value, (push, momentum) = jax.value_and_grad(self.lagrangian, argnums=(0, 1))(q, v, t)
+        power = jnp.zeros_like(value)
+        if self.system.force is not None:
+            force = self.force(q, v, t)
+            push, power = push + force, power + dot(force, v)
+        if not self.autonomous:
+            power = power - jax.grad(self.lagrangian, argnums=2)(q, v, t)
+        return Node(value, momentum, push, power)
+
+    # -- the contacts --------------------------------------------------------------------------------------------------
+
+    def _read_contacts(self) -> None:
+        """Lay the gaps of all contacts in one row of `faces`; `owner[i]` is the contact number of face i."""
+        owner, names, sizes = [], [], []
+        for contact in self.system.contacts:
+            shape = jax.eval_shape(lambda q, t, c=contact: c.gap(q=q, t=t, params=self.params), jnp.zeros(self.dim), 0.0).shape
+            if len(shape) > 1:
+                raise ValueError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
+            size = shape[0] if shape else 1
+            label = contact.name or f"contact {len(sizes)}"
+            several = shape and not contact.obstacle
+            names += [f"{label}[{i}]" for i in range(size)] if several else [label]
+            owner += range(len(names) - size, len(names)) if several else [len(names) - 1] * size
+            sizes.append(size)
+        self.owner, self.contact_names, self._sizes = np.array(owner, int), tuple(names), sizes
+        self.num_faces, self.num_contacts = len(owner), len(names)
+        self.plain = self.num_faces == self.num_contacts  # no obstacles with several faces
+        self.moving = any(c.gap.asks_for("t") for c in self.system.contacts)
+        self.slip_dim = self._slip_dim()
+
+    def faces(self, q, t) -> Float[Array, " faces"]:
+        values = [jnp.atleast_1d(c.gap(q=q, t=t, params=self.params)) for c in self.system.contacts]
+        return jnp.concatenate(values).astype(q.dtype) if values else jnp.zeros(0, q.dtype)
+
+    def gaps(self, q, t) -> Float[Array, " contacts"]:
+        return self.gather(self.faces(q, t))[0]
+
+    def gather(self, faces, rates=None):
+        """From faces to contacts: an obstacle is as far away as its farthest face."""
+        if self.plain:
+            return faces, rates
+        groups = [np.flatnonzero(self.owner == i) for i in range(self.num_contacts)]
+        far = [group[0] if len(group) == 1 else group[jnp.argmax(faces[group])] for group in groups]
+        far = jnp.stack([jnp.asarray(i) for i in far])
+        return faces[far], None if rates is None else rates[far]
+
+    def approach(self, q, v, t) -> tuple[Float[Array, " contacts"], Float[Array, " contacts"]]:
+        """Gaps and their rates, ∇φ·v + ∂φ/∂t."""
+        if self.moving:
+            faces, rates = jax.jvp(self.faces, (q, t), (v, jnp.ones_like(t)))
+        else:
+            faces, rates = jax.jvp(lambda x: self.faces(x, t), (q,), (v,))
+        return self.gather(faces, rates)
+
+    def gap_drift(self, q, t) -> Float[Array, " faces"]:
+        """∂φ/∂t: how fast the walls move."""
+        if not self.moving:
+            return jnp.zeros(self.num_faces)
+        return jax.jvp(lambda s: self.faces(q, s), (t,), (jnp.ones_like(t),))[1]
+
+    def rounding(self, q, v, t, dt) -> Float[Array, " contacts"]:
+        """How far a gap may be from zero by rounding alone: of the coordinates it reads, and of the time dt."""
+        eps = float(jnp.finfo(q.dtype).eps)
+        normals = jax.jacfwd(self.faces)(q, t)
+        size = jnp.sum(jnp.abs(normals) * (jnp.abs(q) + jnp.abs(v) * dt), axis=1)
+        size = 64 * eps * size  # 64: a few operations per coordinate, and a root found to one rounding
+        return size if self.plain else jnp.stack([jnp.max(size[self.owner == i]) for i in range(self.num_contacts)])
+
+    def closed(self, q, v, t, gaps_are_zero, width) -> Closed:
+        """Everything the laws of impact need to know about the contacts at one instant."""
+        normals = jax.jacfwd(self.faces)(q, t)
+        drift = self.gap_drift(q, t)
+        tangents, slides = self._slips(q, v, t)
+        rows = jnp.concatenate([normals, tangents.reshape(-1, self.dim)])
+        response = self.inverse_mass_times(q, v, t, rows.T)
+        touching = jnp.asarray(gaps_are_zero)[self.owner]
+        if not self.plain:  # at a corner only the faces that meet there count
+            faces = self.faces(q, t)
+            touching = touching & (faces >= self.gather(faces)[0][self.owner] - width[self.owner])
+        speed = jnp.sqrt(jnp.abs(dot(v, self.momentum(q, v, t) - self.momentum(q, jnp.zeros_like(v), t))))
+        delassus = rows @ response
+        scale = jnp.sqrt(jnp.max(jnp.where(touching, jnp.diagonal(delassus)[: self.num_faces], 0.0)))
+        small = 256 * float(jnp.finfo(q.dtype).eps) * (speed * scale + jnp.max(jnp.abs(drift), initial=0.0))
+        return Closed(
+            normals=normals,
+            tangents=tangents,
+            rates=matvec(normals, v) + drift,
+            slides=slides,
+            delassus=delassus,
+            touching=touching,
+            restitution=self._coefficients("restitution"),
+            friction=self._coefficients("friction"),
+            small=jax.lax.stop_gradient(small),
+        )
+
+    def _coefficients(self, name: str) -> Float[Array, " faces"]:
+        values = []
+        for contact, size in zip(self.system.contacts, self._sizes, strict=True):
+            value = getattr(contact, name)
+            value = value(params=self.params) if isinstance(value, Named) else value
+            values.append(jnp.broadcast_to(jnp.asarray(value, jnp.float64), (size,)))
+        return jnp.concatenate(values)
+
+    def _slip(self, contact: Contact, size: int, q, t) -> Float[Array, "size m"]:
+        assert contact.slip is not None
+        return jnp.asarray(contact.slip(q=q, t=t, params=self.params)).reshape(size, -1)
+
+    def _slip_dim(self) -> int:
+        dims = [
+            jax.eval_shape(lambda q, t, c=c, s=s: self._slip(c, s, q, t), jnp.zeros(self.dim), 0.0).shape[1]
+            for c, s in zip(self.system.contacts, self._sizes, strict=True)
+            if c.rough
+        ]
+        return max(dims, default=0)
+
+    def _slips(self, q, v, t):
+        """∂slip/∂q and the sliding velocities; contacts without friction get zero rows."""
+        k, m = self.num_faces, self.slip_dim
+        if m == 0:
+            return jnp.zeros((k, 0, self.dim)), jnp.zeros((k, 0))
+
+        def slips(q, t):
+            rows = []
+            for c, s in zip(self.system.contacts, self._sizes, strict=True):
+                row = self._slip(c, s, q, t) if c.rough else jnp.zeros((s, 0))
+                rows.append(jnp.pad(row, ((0, 0), (0, m - row.shape[1]))))
+            return jnp.concatenate(rows)
+
+        _, slides = jax.jvp(slips, (q, t), (v, jnp.ones_like(t)))
+        return jax.jacfwd(slips)(q, t), slides
+
+
+def _lagrangian(function: Named, q, v, t, params) -> Float[Array, ""]:
+    value = function(q=q, v=v, t=t, params=params)
+    return jnp.asarray(value, q.dtype).reshape(())
+
+
+def _mass(function: Named, q, v, t, params) -> Float[Array, "n n"]:
+    """∂²L/∂v²."""
+    return jax.jacfwd(jax.grad(_lagrangian, argnums=2), argnums=2)(function, q, v, t, params)
