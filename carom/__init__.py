@@ -1,3 +1,51 @@
-"""carom: mechanical systems with collisions, simulated so that what mechanics conserves stays conserved."""
-import jax
-jax.config.update("jax_enable_x64", True)
+"""carom: mechanical systems with collisions, simulated so that what mechanics conserves stays conserved.
+
+Three nouns and one verb: a `System` is the physics, a method the numerics, a `Solution` the data; `solve` runs them.
+"""
+
+from importlib.metadata import version as _version
+
+if _version("jax") == "0.10.2":
+    raise ImportError(
+        "jax 0.10.2 silently returns wrong numbers on the CPU (jax issue 39103). Install another version: pip install 'jax!=0.10.2'"
+    )
+
+import jax as _jax
+
+_jax.config.update("jax_enable_x64", True)
+
+from carom import models
+from carom.contact.contact import Contact
+from carom.errors import CaromError, InputError, SolveError
+from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
+from carom.methods.variational import Variational, VariationalCollision
+from carom.solution import Impacts, Solution, Status
+from carom.solve import solve
+from carom.spaces import Euclidean
+from carom.system import System
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CaromError",
+    "Composition",
+    "Contact",
+    "Euclidean",
+    "Galerkin",
+    "Gamma",
+    "Impacts",
+    "InputError",
+    "Left",
+    "Midpoint",
+    "Right",
+    "Rule",
+    "Solution",
+    "SolveError",
+    "Status",
+    "System",
+    "Trapezoidal",
+    "Variational",
+    "VariationalCollision",
+    "models",
+    "solve",
+]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from carom.contact.contact import Contact
 from carom.contact.laws import Closed
 from carom.named import Named
-from carom.numerics.linalg import dot, inverse, matvec, solve
+from carom.numerics.linalg import dot, inverse, matmul, matvec, solve
 from carom.numerics.newton import newton
 from carom.numerics.structure import depends_on
 from carom.spaces import Euclidean
@@ -106,7 +106,7 @@ class Mechanics:
 
     def inverse_mass_times(self, q, v, t, covectors: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
         if self._inverse_mass is not None:
-            return matvec(self._inverse_mass, covectors) if covectors.ndim == 1 else self._inverse_mass @ covectors
+            return (matvec if covectors.ndim == 1 else matmul)(self._inverse_mass, covectors)
         return solve(self.mass(q, v, t), covectors)
 
     def force(self, q, v, t) -> Float[Array, " n"]:
@@ -196,7 +196,7 @@ class Mechanics:
             faces = self.faces(q, t)
             touching = touching & (faces >= self.gather(faces)[0][self.owner] - width[self.owner])
         speed = jnp.sqrt(jnp.abs(dot(v, self.momentum(q, v, t) - self.momentum(q, jnp.zeros_like(v), t))))
-        delassus = rows @ response
+        delassus = matmul(rows, response)
         scale = jnp.sqrt(jnp.max(jnp.where(touching, jnp.diagonal(delassus)[: self.num_faces], 0.0)))
         small = 256 * float(jnp.finfo(q.dtype).eps) * (speed * scale + jnp.max(jnp.abs(drift), initial=0.0))
         return Closed(

@@ -21,6 +21,7 @@ from carom.methods.method import (
     State,
 )
 from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
+from carom.numerics.kernel import single_kernel
 from carom.numerics.linalg import dot, matvec
 from carom.system import Mechanics, System
 
@@ -76,7 +77,18 @@ class VariationalCollision(eqx.Module):
     def advance(self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most) -> Chunk:
         """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
         `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
-        return _advance(self, system, params, start, dt, first, limit, length, rows, most)
+        n = start.q.shape[0]
+        # Everything that may be traced goes in as an argument: a kernel closes over nothing.
+        arrays, functions = eqx.partition((self, system), eqx.is_array)
+
+        def run(arrays, params, start, dt, first, limit, most):
+            method, system = eqx.combine(arrays, functions)
+            return _advance(method, system, params, start, dt, first, limit, length, rows, most)
+
+        out = single_kernel(run, arrays, params, start, dt, first, limit, most)
+        final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
+        state = State(start.t + (first + out.steps) * dt, final[:n], final[n:])
+        return Chunk(state, out.steps, out.status, out.history[:-1, :n], out.history[:-1, n:], out.table, out.num_impacts)
 
 
 def Variational(rule: Rule | None = None) -> VariationalCollision:
@@ -97,7 +109,18 @@ class _Run(NamedTuple):
     status: Int[Array, ""]
 
 
-def _advance(method, system, params, start: State, dt, first, limit, length, rows, most) -> Chunk:
+class _Advanced(NamedTuple):
+    """What leaves the kernel. The final state is the last row of the history: a state that the loop does not change would be an
+    argument handed through, and that is what a kernel must not do."""
+
+    steps: Int[Array, ""]
+    status: Int[Array, ""]
+    history: Float[Array, "length 2n"]
+    table: ImpactTable
+    num_impacts: Int[Array, ""]
+
+
+def _advance(method, system, params, start: State, dt, first, limit, length, rows, most) -> _Advanced:
     """Smooth steps in a tight loop that ends where a gap may have closed; that one step with care; and again.
 
     The tight loop holds no branch: what it costs is the flow itself.
@@ -151,13 +174,12 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         ImpactTable.empty(rows, n, mechanics.num_faces), jnp.zeros((), jnp.int32), jnp.asarray(OK, jnp.int32),
     )  # fmt: skip
     run = jax.lax.while_loop(unfinished, more, run)
-    end = State(time(run.steps), run.q, run.p)
     if mechanics.num_contacts == 0:  # nothing else would notice
         stalled = run.steps < limit
         finite = jnp.all(jnp.isfinite(run.q)) & jnp.all(jnp.isfinite(run.p))
         status = jnp.where(finite, jnp.where(stalled, NOT_CONVERGED, OK), NOT_FINITE).astype(jnp.int32)
-        run = run._replace(status=status)
-    return Chunk(end, run.steps, run.status, run.history[:-1, :n], run.history[:-1, n:], run.table, run.num_impacts)
+        return _Advanced(run.steps, status, run.history, ImpactTable.empty(rows, n, 0), jnp.zeros((), jnp.int32))
+    return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
 
 def _look(mechanics: Mechanics, q, p, t):

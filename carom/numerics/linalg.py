@@ -21,6 +21,16 @@ def matvec(A: Float[Array, "m n"], x: Float[Array, " n"]) -> Float[Array, " m"]:
     return total
 
 
+def matmul(A: Float[Array, "m n"], B: Float[Array, "n k"]) -> Float[Array, "m k"]:
+    """A B as a sum of outer products when the inner dimension is small."""
+    if A.shape[1] > UNROLLED or A.shape[1] == 0:
+        return A @ B
+    total = A[:, 0, None] * B[0]
+    for j in range(1, A.shape[1]):
+        total = total + A[:, j, None] * B[j]
+    return total
+
+
 def dot(x: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, ""]:
     """x · y, written out when it is short."""
     if x.shape[0] > UNROLLED or x.shape[0] == 0:

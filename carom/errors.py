@@ -1,0 +1,19 @@
+"""The errors a person meets. Each message says what, where, and what to try."""
+
+from typing import Any
+
+
+class CaromError(Exception):
+    """Any error that carom raises on purpose."""
+
+
+class InputError(CaromError, ValueError):
+    """The problem as posed cannot be run; nothing was computed."""
+
+
+class SolveError(CaromError, RuntimeError):
+    """A run ended before its time. `solution` holds everything up to there."""
+
+    def __init__(self, message: str, solution: Any):
+        super().__init__(message)
+        self.solution = solution

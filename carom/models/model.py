@@ -1,0 +1,42 @@
+"""A ready-made problem: the system with its initial state, its parameters and a step that suits it."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from carom.errors import InputError
+from carom.methods.variational import VariationalCollision
+from carom.solution import Solution
+from carom.solve import solve
+from carom.system import System
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """`model.solve()` runs it; every number in it can be replaced by name."""
+
+    name: str
+    about: str  #                     one sentence for `carom list`
+    system: System
+    q0: list[float]
+    v0: list[float]
+    params: dict[str, Any]
+    dt: float
+    num_steps: int = 10_000
+    source: str = ""  #               citation key and section
+    shape: Callable[..., Any] | None = None  #  (q, params) ↦ list of (x, y) outlines to draw, in the plane
+    exact: dict[str, Callable[..., Any]] = field(default_factory=dict)  # known answers, by name
+
+    def solve(self, method: Any = None, **changes: Any) -> Solution:
+        """Run it, by default with the order-4 collision integrator. `params` replaces single parameters by name."""
+        params = changes.pop("params", None) or {}
+        for key in params:
+            if key not in self.params:
+                close = difflib.get_close_matches(key, self.params, 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise InputError(f"{self.name} has no parameter {key!r}; it has {', '.join(self.params)}{hint}")
+        arguments: dict[str, Any] = {"q0": self.q0, "v0": self.v0, "dt": self.dt, "num_steps": self.num_steps, "name": self.name}
+        arguments |= changes
+        method = VariationalCollision() if method is None else method
+        return solve(self.system, method, params={**self.params, **params}, **arguments)

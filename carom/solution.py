@@ -1,0 +1,231 @@
+"""What came out: the grid, the impacts, and a status that says what went wrong, where, when, and what to try."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from carom.methods import method as codes
+from carom.system import System
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended. `ok` means that every step asked for was taken, or the number of impacts asked for reached."""
+
+    name: str
+    message: str
+    ok: bool
+    step: int
+    t: float
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, where: str) -> Status:
+    """A code from the compiled loop as a sentence."""
+    at = f"step {step} (t = {t:.9g})"
+    if code == codes.TOO_MANY_IMPACTS:
+        recent = impacts.contact[-method.max_impacts_per_step :]
+        busiest = impacts.names[int(np.bincount(recent).argmax())]
+        text = (
+            f"{at}: more than {method.max_impacts_per_step} impacts in one step, mostly on contact {busiest!r}; "
+            "the motion is coming to rest or sliding there. A collision integrator ends at resting contact: stop earlier, "
+            "or, if the impacts are genuine, take a smaller dt or pass max_impacts_per_step= to the method"
+        )
+        return Status("too_many_impacts", text, False, step, t)
+    if code == codes.UNSETTLED:
+        text = f"{at}: the law of impact did not settle: contacts that are closed together keep approaching. Try simultaneous='impulse', or restitution 1"
+        return Status("unsettled", text, False, step, t)
+    if code == codes.NOT_CONVERGED:
+        text = f"{at}: the implicit rule found no next state (Newton did not converge){where}. Try a smaller dt"
+        return Status("not_converged", text, False, step, t)
+    if code == codes.NOT_FINITE:
+        text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
+        return Status("not_finite", text, False, step, t)
+    raise AssertionError(f"unknown status code {code}")
+
+
+@dataclass(frozen=True)
+class Impacts:
+    """The impacts that happened, one row each, in time order."""
+
+    t: np.ndarray  #         [m]
+    step: np.ndarray  #      [m]      the step it fell into
+    q: np.ndarray  #         [m, n]
+    p_before: np.ndarray  #  [m, n]
+    p_after: np.ndarray  #   [m, n]
+    contact: np.ndarray  #   [m]      index of the contact that carried most of the impulse
+    impulse: np.ndarray  #   [m]      its normal impulse
+    impulses: np.ndarray  #  [m, k]   of all contacts: several where they closed together
+    scale: np.ndarray  #     [m]      impulse relative to the law's, 1 + O(dt²): what keeps the discrete energy
+    fallback: np.ndarray  #  [m]      elastic, but near grazing: reflected by the law itself
+    names: tuple[str, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        rows = [f"{'t':>14}  {'contact':<16} {'impulse':>12}"]
+        show = [*range(min(5, len(self))), *range(max(5, len(self) - 3), len(self))]
+        for last, i in zip([-1, *show], show, strict=False):
+            rows += ["…"] if i != last + 1 else []
+            rows.append(f"{self.t[i]:14.6f}  {self.names[self.contact[i]]:<16} {self.impulse[i]:12.6g}")
+        return f"{len(self)} impacts\n" + "\n".join(rows) if len(self) else "no impacts"
+
+    @staticmethod
+    def from_tables(tables: list[Any], n: int, owner: np.ndarray, names: tuple[str, ...]) -> "Impacts":
+        """Join the tables of all chunks, and fold the faces of one obstacle into its contact."""
+
+        def join(name: str, *shape: int, dtype: type = float) -> np.ndarray:
+            return np.concatenate([np.asarray(getattr(t, name)) for t in tables] or [np.zeros((0, *shape), dtype)])
+
+        faces = join("impulse", len(owner))
+        impulses = np.zeros((len(faces), len(names)))
+        for face, contact in enumerate(owner):
+            impulses[:, contact] += faces[:, face]
+        rows = np.arange(len(faces))
+        contact = np.argmax(impulses, axis=1) if len(names) and len(faces) else np.zeros(len(faces), int)
+        # Two contacts that share an impact equally are told apart by rounding only: take the first of them.
+        if len(faces):
+            contact = np.argmax(impulses >= impulses[rows, contact][:, None] * (1 - 1e-9), axis=1)
+        return Impacts(
+            t=join("t"),
+            step=join("step", dtype=int),
+            q=join("q", n),
+            p_before=join("p_before", n),
+            p_after=join("p_after", n),
+            contact=contact,
+            impulse=impulses[rows, contact] if len(names) else np.zeros(len(faces)),
+            impulses=impulses,
+            scale=join("scale"),
+            fallback=join("fallback", dtype=bool),
+            names=names,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The grid t, q, p (and v, energy, computed when asked for), the impacts, and how the run ended."""
+
+    t: np.ndarray  #  [num_steps + 1]
+    q: np.ndarray  #  [num_steps + 1, n]
+    p: np.ndarray  #  [num_steps + 1, n]
+    dt: float
+    impacts: Impacts
+    status: Status
+    system: System
+    method: Any
+    params: Any
+    seconds: float  #          spent stepping
+    compile_seconds: float  #  spent compiling, 0 if it was compiled before
+    name: str = "run"
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.t) - 1
+
+    @cached_property
+    def v(self) -> np.ndarray:
+        return np.asarray(_velocities(self.system, self.params, self.t, self.q, self.p))
+
+    @cached_property
+    def energy(self) -> np.ndarray:
+        return np.asarray(_energies(self.system, self.params, self.t, self.q, self.p))
+
+    @property
+    def energy_error(self) -> np.ndarray:
+        """(E − E₀) / |E₀|; relative to the largest kinetic part where E₀ is zero."""
+        scale = abs(self.energy[0]) or np.max(np.abs(np.sum(self.p * self.v, axis=1))) or 1.0
+        return (self.energy - self.energy[0]) / scale
+
+    @property
+    def energy_drift(self) -> float:
+        """The slope of a straight line through the energy error, times the duration."""
+        if self.num_steps < 2:
+            return float(self.energy_error[-1])
+        return float(np.polyfit(np.linspace(0, 1, len(self.t)), self.energy_error, 1)[0])
+
+    @property
+    def fallbacks(self) -> int:
+        return int(self.impacts.fallback.sum())
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run, as plain Python."""
+        error = self.energy_error
+        return {
+            "name": self.name,
+            "status": self.status.name,
+            "message": self.status.message,
+            "steps": self.num_steps,
+            "dt": self.dt,
+            "t_end": float(self.t[-1]),
+            "impacts": len(self.impacts),
+            "fallbacks": self.fallbacks,
+            "energy_error_max": float(np.max(np.abs(error))),
+            "energy_drift": self.energy_drift,
+            "seconds": self.seconds,
+            "compile_seconds": self.compile_seconds,
+            "microseconds_per_step": 1e6 * self.seconds / max(self.num_steps, 1),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution {self.name!r}: {self.num_steps} steps of {self.dt:g} to t = {self.t[-1]:g}, "
+            f"{len(self.impacts)} impacts, {self.status.name}"
+        )
+
+    def to_xarray(self) -> "xr.Dataset":
+        """A labelled dataset: the grid along `time`, the impacts along `impact`."""
+        import xarray as xr
+
+        names = self.system.space.names if self.system.space else [f"q{i}" for i in range(self.q.shape[1])]
+        hits = self.impacts
+        return xr.Dataset(
+            {
+                "q": (("time", "coordinate"), self.q, {"long_name": "configuration"}),
+                "p": (("time", "coordinate"), self.p, {"long_name": "momentum"}),
+                "v": (("time", "coordinate"), self.v, {"long_name": "velocity"}),
+                "energy": ("time", self.energy),
+                "impact_q": (("impact", "coordinate"), hits.q),
+                "impact_p_before": (("impact", "coordinate"), hits.p_before),
+                "impact_p_after": (("impact", "coordinate"), hits.p_after),
+                "impact_contact": ("impact", hits.contact),
+                "impact_impulse": ("impact", hits.impulse),
+                "impact_impulses": (("impact", "contact"), hits.impulses),
+                "impact_fallback": ("impact", hits.fallback),
+            },
+            coords={
+                "time": self.t,
+                "coordinate": list(names),
+                "contact": list(hits.names),
+                "impact_time": ("impact", hits.t),
+            },
+            attrs={"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message},
+        )
+
+    def plot(self, path: str | None = None) -> "Figure":
+        """Coordinates, gaps and energy against time, impacts marked; saved to `path` if given."""
+        from carom.report.plots import plot_solution
+
+        return plot_solution(self, path)
+
+
+@eqx.filter_jit
+def _velocities(system: System, params: Any, t, q, p):
+    m = system.bind(params, q.shape[1])
+    return jax.vmap(m.velocity)(q, p, t)
+
+
+@eqx.filter_jit
+def _energies(system: System, params: Any, t, q, p):
+    m = system.bind(params, q.shape[1])
+    return jax.vmap(lambda q, p, t: m.energy(q, m.velocity(q, p, t), t))(q, p, t)

@@ -1,0 +1,223 @@
+"""Bad input gets a clear error before anything is compiled for long."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.contact.projection import closest_point
+from carom.errors import InputError
+from carom.named import Named
+from carom.system import System
+
+
+class Problem(NamedTuple):
+    """A checked problem: arrays of the right shape, and the momentum at the start."""
+
+    q0: jax.Array
+    v0: jax.Array
+    p0: jax.Array
+    t0: jax.Array
+    params: Any
+    contact_names: tuple[str, ...]
+    owner: np.ndarray
+
+
+class _Probe(NamedTuple):
+    lagrangian: jax.Array
+    momentum: jax.Array
+    mass: jax.Array
+    force: jax.Array
+    gaps: jax.Array
+    rounding: jax.Array
+    restitution: jax.Array
+    friction: jax.Array
+
+
+def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0) -> Problem:
+    if not isinstance(system, System):
+        raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    q, v = _vector(q0, "q0"), _vector(v0, "v0")
+    if q.shape != v.shape:
+        raise InputError(f"q0 has {q.size} entries and v0 has {v.size}; they must agree")
+    if system.space is not None and system.space.dim != q.size:
+        names = ", ".join(system.space.names)
+        raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.dim} ({names})")
+    start = float(t0)
+    if not np.isfinite(start):
+        raise InputError(f"t0 must be a finite number; got {t0}")
+    params = _parameters(params)
+    _check_functions(system, q, params)
+    arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
+    probe = jax.device_get(_probe(system, params, *arrays))
+    names, owner = _contacts(system, params, q.size)
+    _check_probe(probe)
+    _check_gaps(probe, names, lambda: _closest(system, params, *arrays) if len(names) == len(owner) else None)
+    return Problem(*arrays[:2], jnp.asarray(probe.momentum), arrays[2], params, names, owner)
+
+
+@eqx.filter_jit
+def _probe(system: System, params: Any, q, v, t) -> _Probe:
+    """Everything worth knowing about the start, in one small computation."""
+    m = system.bind(params, q.shape[0])
+    mass = m.mass(q, v, t)
+    if m.num_contacts:
+        gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
+        coefficients = m._coefficients("restitution"), m._coefficients("friction")
+    else:
+        gaps = width = jnp.zeros(0)
+        coefficients = gaps, gaps
+    return _Probe(m.lagrangian(q, v, t), m.momentum(q, v, t), mass, m.force(q, v, t), gaps, width, *coefficients)
+
+
+@eqx.filter_jit
+def _closest(system: System, params: Any, q, v, t) -> jax.Array:
+    m = system.bind(params, q.shape[0])
+    return closest_point(lambda x: m.faces(x, t), m.mass(q, v, t), q)
+
+
+def _vector(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a list of numbers; got {value!r}") from error
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{name} must be a vector; got shape {array.shape}" + (" (wrap a single number: [x])" if array.ndim == 0 else ""))
+    if not np.all(np.isfinite(array)):
+        where = np.flatnonzero(~np.isfinite(array))[0]
+        raise InputError(f"{name}[{where}] is {array[where]}; all entries must be finite numbers")
+    return array
+
+
+def _parameters(params: Any) -> Any:
+    if params is None:
+        params = {}
+
+    def number(path, leaf):
+        where = "params" + jax.tree_util.keystr(path)
+        try:
+            array = jnp.asarray(leaf, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{where} must be a number or an array; got {leaf!r}") from error
+        if not isinstance(array, jax.core.Tracer) and not bool(np.all(np.isfinite(np.asarray(array)))):
+            raise InputError(f"{where} is {leaf}; parameters must be finite")
+        return array
+
+    return jax.tree_util.tree_map_with_path(number, params)
+
+
+class _Recorder(dict):
+    """A dict that notes which of its keys were read."""
+
+    def __init__(self, values: dict, where: str):
+        super().__init__(values)
+        self.read: set[str] = set()
+        self.where = where
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        if key not in self:
+            known = ", ".join(map(str, self)) or "none"
+            close = difflib.get_close_matches(str(key), [str(k) for k in self], 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"{self.where} reads params[{key!r}], which was not given; given: {known}{hint}")
+        return super().__getitem__(key)
+
+    def get(self, key, default=None):
+        self.read.add(key)
+        return super().get(key, default)
+
+    def items(self):
+        self.read |= set(self)
+        return super().items()
+
+    def values(self):
+        self.read |= set(self)
+        return super().values()
+
+
+def _check_functions(system: System, q: np.ndarray, params: Any) -> None:
+    """Trace each user function once: wrong shapes, missing and unread parameters."""
+    contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
+    functions = [system.lagrangian, *([system.force] if system.force else []), *contacts]
+    read: set[Any] = set()
+    vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
+    for function in functions:
+        recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
+        shape = jax.eval_shape(lambda q, v, t, f=function, p=recorder: jnp.asarray(f(q=q, v=v, t=t, params=p)), vector, vector, scalar)
+        if isinstance(recorder, _Recorder):
+            read |= recorder.read
+        if function.role == "lagrangian" and shape.size != 1:
+            raise InputError(f"the lagrangian must return one number; it returns shape {shape.shape}")
+        if function.role == "force" and shape.size != q.size:
+            raise InputError(f"the force must have {q.size} entries, one per coordinate; it has shape {shape.shape}")
+    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
+    if unread:
+        known = ", ".join(sorted(map(str, read))) or "none"
+        close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
+
+
+def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:
+    names: tuple[str, ...] = ()
+    owner = np.zeros(0, int)
+
+    def read(params):
+        nonlocal names, owner
+        m = system.bind(params, dim)
+        names, owner = m.contact_names, m.owner
+        return 0
+
+    jax.eval_shape(read, params)
+    return names, owner
+
+
+def _check_probe(probe: _Probe) -> None:
+    if not np.isfinite(probe.lagrangian):
+        raise InputError(f"the lagrangian is {float(probe.lagrangian)} at the initial state")
+    if not np.all(np.isfinite(probe.force)):
+        raise InputError(f"the force is {probe.force} at the initial state")
+    if not np.all(np.isfinite(probe.mass)):
+        raise InputError(f"the mass matrix ∂²L/∂v² is not finite at the initial state:\n{probe.mass}")
+    if np.linalg.cond(probe.mass) > 1e14:
+        values, vectors = np.linalg.eigh(0.5 * (probe.mass + probe.mass.T))
+        direction = np.array2string(vectors[:, np.argmin(np.abs(values))], precision=3, suppress_small=True)
+        raise InputError(
+            "the lagrangian is singular in the velocities: ∂²L/∂v² has no inverse at the initial state "
+            f"(no kinetic energy along v = {direction}). Give every coordinate a mass, or leave that coordinate out"
+        )
+    for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):
+        if np.any((values < 0) | (values > upper) | ~np.isfinite(values)):
+            raise InputError(f"{what} must lie in [0, {upper:g}]; it is {values[np.argmax((values < 0) | (values > upper))]}")
+
+
+def _check_gaps(probe: _Probe, names: tuple[str, ...], closest: Callable[[], Any]) -> None:
+    depth = -probe.gaps - probe.rounding
+    if np.all(depth <= 1e-14):
+        return
+    i = int(np.argmax(np.where(np.isnan(depth), np.inf, depth)))
+    if np.isnan(probe.gaps[i]):
+        raise InputError(f"the gap of contact {i} ({names[i]!r}) is not a number at the initial state")
+    message = f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-probe.gaps[i]:.6g} deep"
+    nearest = closest()
+    if nearest is not None and np.all(np.isfinite(nearest)):
+        where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
+        message += f". The closest admissible configuration in the kinetic metric is q0 = {where}"
+    raise InputError(message)
+
+
+def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
+    try:
+        step = float(dt)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"dt must be a positive number; got {dt!r}") from error
+    if not (step > 0 and np.isfinite(step)):
+        raise InputError(f"dt must be a positive number; got {dt}")
+    if int(num_steps) != num_steps or num_steps < 1:
+        raise InputError(f"num_steps must be a positive whole number; got {num_steps}")
+    return step, int(num_steps)
