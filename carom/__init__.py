@@ -19,6 +19,7 @@ from carom.contact.contact import Contact
 from carom.errors import CaromError, InputError, SolveError
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
 from carom.methods.variational import Variational, VariationalCollision
+from carom.rollout import rollout
 from carom.solution import Impacts, Solution, Status
 from carom.solve import solve
 from carom.spaces import Euclidean
@@ -47,5 +48,6 @@ __all__ = [
     "Variational",
     "VariationalCollision",
     "models",
+    "rollout",
     "solve",
 ]

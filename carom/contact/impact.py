@@ -34,6 +34,7 @@ class Pending(NamedTuple):
 
     direction: Float[Array, " n"]  #    d = Nᵀλ (+ friction)
     multipliers: Float[Array, " k"]  #  λ
+    face: Int[Array, ""]  #             the face that carries most of it
     curvature: Float[Array, ""]  #      D of (2)
     drift: Float[Array, ""]  #          ρ
     energy: Float[Array, ""]  #         E⁻
@@ -44,7 +45,7 @@ class Pending(NamedTuple):
     @staticmethod
     def none(q: Array, num_faces: int) -> "Pending":
         zero, no = jnp.zeros((), q.dtype), jnp.asarray(False)
-        return Pending(jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), zero, zero, zero, no, no, no)
+        return Pending(jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), jnp.zeros((), jnp.int32), zero, zero, zero, no, no, no)
 
 
 class Leg(NamedTuple):

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from carom.numerics.kernel import sealed
 from carom.numerics.linalg import dot, inverse, matvec, solve
 from carom.numerics.newton import newton
 from carom.numerics.quadrature import gauss, integrals
@@ -287,7 +288,7 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics) -> FlowMap:
             power_start = power_start + weight * (1 - c[i]) * node.power
         return Flow(q1, p1, energy - h * power_start, energy + h * power_end, converged)  # (5)
 
-    return flow
+    return sealed(flow)
 
 
 def _control_solver(residual, mechanics: Mechanics, stages: int, n: int):

@@ -21,7 +21,7 @@ from carom.methods.method import (
     State,
 )
 from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
-from carom.numerics.kernel import single_kernel
+from carom.numerics.kernel import sealed, single_kernel
 from carom.numerics.linalg import dot, matvec
 from carom.system import Mechanics, System
 
@@ -74,6 +74,13 @@ class VariationalCollision(eqx.Module):
         t = jnp.asarray(t0, q0.dtype)
         return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
 
+    def step(self, system: System, state: State, dt: Any, params: Any = None) -> State:
+        """One step, as a pure function that can be jitted, vmapped and differentiated, through impacts too."""
+        from carom.methods.replay import run
+
+        result = run(self, system, params, state, jnp.asarray(dt, state.q.dtype), 1, self.max_impacts_per_step)
+        return State(result.t[-1], result.q[-1], result.p[-1])
+
     def advance(self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most) -> Chunk:
         """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
         `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
@@ -81,9 +88,10 @@ class VariationalCollision(eqx.Module):
         # Everything that may be traced goes in as an argument: a kernel closes over nothing.
         arrays, functions = eqx.partition((self, system), eqx.is_array)
 
-        def run(arrays, params, start, dt, first, limit, most):
+        def run(witness, arrays, params, start, dt, first, limit, most):
             method, system = eqx.combine(arrays, functions)
-            return _advance(method, system, params, start, dt, first, limit, length, rows, most)
+            good = jnp.isfinite(witness)
+            return _advance(method, system, params, start, dt, first, limit, length, rows, most, good)
 
         out = single_kernel(run, arrays, params, start, dt, first, limit, most)
         final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
@@ -120,7 +128,7 @@ class _Advanced(NamedTuple):
     num_impacts: Int[Array, ""]
 
 
-def _advance(method, system, params, start: State, dt, first, limit, length, rows, most) -> _Advanced:
+def _advance(method, system, params, start: State, dt, first, limit, length, rows, most, good) -> _Advanced:
     """Smooth steps in a tight loop that ends where a gap may have closed; that one step with care; and again.
 
     The tight loop holds no branch: what it costs is the flow itself.
@@ -128,6 +136,8 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     n = start.q.shape[0]
     mechanics = system.bind(params, n)
     quick, flow = method.rule.flow(mechanics, unroll=True), method.rule.flow(mechanics)
+
+    look = sealed(lambda q, p, t: _look(mechanics, q, p, t))
 
     def time(step):
         return start.t + (first + step) * dt
@@ -141,7 +151,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         return run if mechanics.num_contacts == 0 else careful(run)
 
     def smooth(run: _Run):
-        gaps, rates = _look(mechanics, run.q, run.p, time(run.steps))
+        gaps, rates = look(run.q, run.p, time(run.steps))
 
         def proceed(carry):
             return carry[0] & (carry[1] < limit)
@@ -150,7 +160,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
             _, steps, q, p, gaps, rates, history = carry
             t = time(steps)
             out = quick(q, p, t, dt)
-            new_gaps, new_rates = _look(mechanics, out.q, out.p, t + dt)
+            new_gaps, new_rates = look(out.q, out.p, t + dt)
             lowest = jnp.minimum(gaps + rates * dt, new_gaps - new_rates * dt)
             clear = jnp.all((new_gaps > 0) & ~((rates < 0) & (new_rates > 0) & (lowest < 0))) & out.converged
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
@@ -170,14 +180,14 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         return _Run(steps, done.q, done.p, history, done.table, done.num_impacts, done.status)
 
     run = _Run(
-        jnp.zeros((), jnp.int32), start.q, start.p, jnp.zeros((length + 1, 2 * n), start.q.dtype),
-        ImpactTable.empty(rows, n, mechanics.num_faces), jnp.zeros((), jnp.int32), jnp.asarray(OK, jnp.int32),
+        jnp.where(good, 0, limit).astype(jnp.int32), start.q, start.p, jnp.zeros((length + 1, 2 * n), start.q.dtype),
+        ImpactTable.empty(rows, n, mechanics.num_faces), jnp.zeros((), jnp.int32), jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
     )  # fmt: skip
     run = jax.lax.while_loop(unfinished, more, run)
     if mechanics.num_contacts == 0:  # nothing else would notice
         stalled = run.steps < limit
         finite = jnp.all(jnp.isfinite(run.q)) & jnp.all(jnp.isfinite(run.p))
-        status = jnp.where(finite, jnp.where(stalled, NOT_CONVERGED, OK), NOT_FINITE).astype(jnp.int32)
+        status = jnp.where(finite & good, jnp.where(stalled, NOT_CONVERGED, OK), NOT_FINITE).astype(jnp.int32)
         return _Advanced(run.steps, status, run.history, ImpactTable.empty(rows, n, 0), jnp.zeros((), jnp.int32))
     return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
@@ -276,6 +286,7 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, gaps, *, differentiab
     pending = Pending(
         direction=direction,
         multipliers=impulse.normal,
+        face=jnp.where(impulse.any, jnp.argmax(impulse.normal), jnp.argmin(mechanics.faces(q, t))).astype(jnp.int32),
         curvature=curvature,
         drift=drift,
         energy=leg.energy_end,
@@ -297,7 +308,7 @@ def _record(now: _Step, balance, leg: Leg, step) -> ImpactTable:
         p_before=now.p,
         p_after=now.p + leg.scale * pending.direction,
         impulse=impulse,
-        contact=jnp.argmax(impulse),
+        contact=pending.face,
         scale=leg.scale,
         balanced=balance,
         fallback=pending.fallback | (pending.balance & ~balance),

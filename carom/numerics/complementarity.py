@@ -138,8 +138,8 @@ def friction_derivative(
         after = rates + matvec(G, x)
         normal = jnp.where(carrying, after[:k] - target, x[:k])
         slide, tangential = after[k:].reshape(k, m), x[k:].reshape(k, m)
-        speed = jnp.sqrt(jnp.sum(slide**2, axis=1))
-        direction = slide / jnp.where(speed > 0, speed, 1.0)[:, None]
+        square = jnp.sum(slide**2, axis=1)
+        direction = slide / jnp.sqrt(jnp.where(square > 0, square, 1.0))[:, None]
         sliding = tangential + (friction * x[:k])[:, None] * direction
         row = jnp.where(sticking[:, None], slide, sliding)
         return jnp.concatenate([normal, jnp.where(carrying[:, None], row, tangential).reshape(-1)])

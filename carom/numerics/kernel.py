@@ -7,9 +7,9 @@ particle (order 4, history stored): 2.0 µs per step without them, 0.10 µs with
 
 The attributes are hints: a version of XLA that does not know them ignores them, and the numbers stay the same. Some operations
 (LAPACK, sorting, large matrix products) cannot live inside such a function, and are looked for first. An argument that nothing
-in the function needs makes XLA's compiler abort, so every argument is made to count. Since an abort cannot be caught, the hints
-are given only to versions of JAX that the tests have run with; CAROM_SINGLE_KERNEL=0 in the environment turns them off,
-CAROM_SINGLE_KERNEL=1 on for any version.
+in the function needs makes XLA's compiler abort; since an abort cannot be caught, the function is handed a `witness` of all its
+arguments to depend on, and the hints are given only to versions of JAX that the tests have run with. CAROM_SINGLE_KERNEL=0 in the
+environment turns them off, CAROM_SINGLE_KERNEL=1 on for any version.
 """
 
 import os
@@ -31,18 +31,44 @@ _FOREIGN = frozenset(
 
 
 def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
-    """function(*args), compiled as one kernel where that is possible. It must not close over traced values."""
-    if not _enabled():
-        return jax.jit(function)(*args)
-    jitted = jax.jit(lambda *args: (function(*args), _witness(args)))
-    with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
-        if not _is_foreign(jitted.trace(*args).jaxpr.jaxpr):
-            return jax.lax.optimization_barrier(jitted(*args))[0]
-    return jax.jit(function)(*args)
+    """function(witness, *args), compiled as one kernel where that is possible.
+
+    The witness is one number computed from all arguments. The number of iterations of the function's loop has to depend on it
+    (a witness that is not finite, say, ends the loop before it starts), and the function must not close over traced values.
+    """
+    inner = jax.jit(lambda *args: function(_witness(args), *args))
+    if not _enabled() or _is_foreign(inner.trace(*args).jaxpr.jaxpr):
+        return inner(*args)
+    kernel = _tagged(inner, xla_cpu_small_call="true", inlineable="false")
+    return jax.jit(lambda *args: kernel(*_computed(args)))(*args)
+
+
+def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as a call of its own: inside a kernel it is then computed once, and not again for each of its uses."""
+    return _tagged(jax.jit(function), inlineable="false") if _enabled() else function
+
+
+def _tagged(jitted: Callable[..., Any], **attributes: str) -> Callable[..., Any]:
+    def call(*args):
+        leaves, tree = jax.tree.flatten(jitted(*args))
+        leaves[0] = set_xla_metadata(leaves[0], **attributes)  # goes to the call that it comes from
+        return jax.tree.unflatten(tree, leaves)
+
+    return call
+
+
+def _computed(args: Any) -> Any:
+    """The arguments as results of a computation: a constant would be moved into the kernel, and its argument be needed no more."""
+    zero = jax.lax.optimization_barrier(jnp.zeros((), jnp.int32))
+
+    def compute(leaf):
+        leaf = jnp.asarray(leaf)
+        return leaf ^ (zero != 0) if leaf.dtype == bool else leaf + zero.astype(leaf.dtype)
+
+    return jax.tree.map(compute, args)
 
 
 def _witness(args: Any) -> jax.Array:
-    """One number that depends on every argument."""
     firsts = [jnp.asarray(leaf).reshape(-1)[0].astype(float) for leaf in jax.tree.leaves(args) if jnp.size(leaf)]
     return jnp.sum(jnp.stack(firsts))
 
