@@ -1,7 +1,31 @@
-"""Ready-made systems: every example of the papers, with its exact answers where they are known."""
+"""Ready-made systems: the examples of the papers and a few classics, with exact answers where they are known."""
 
-from carom.models.bodies import ellipse, polygon, star
+from collections.abc import Callable
+
+from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
-from carom.models.particles import particle
+from carom.models.particles import corner, drag, particle
+from carom.models.pendulums import double_pendulum, pendulum
+from carom.models.rows import cradle, piston
 
-__all__ = ["Model", "ellipse", "particle", "polygon", "star"]
+# Every model that can be built without arguments, by name: what `carom list` shows and `carom run` takes.
+ALL: dict[str, Callable[..., Model]] = {
+    factory.__name__: factory
+    for factory in (particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball)
+}
+
+__all__ = [
+    "ALL",
+    "Model",
+    "corner",
+    "cradle",
+    "double_pendulum",
+    "drag",
+    "ellipse",
+    "friction_ball",
+    "particle",
+    "pendulum",
+    "piston",
+    "polygon",
+    "star",
+]

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
-from carom.models.model import Model
+from carom.models.model import Model, disk
 from carom.spaces import Euclidean
 from carom.system import System
 
@@ -61,7 +61,12 @@ def _star_outline(q, params):
     return _outline(q, {"corners": outline})
 
 
-def polygon(corners: Sequence[Sequence[float]], mass: float = 1.0, inertia: float | None = None, gravity: float = 9.81) -> Model:
+def polygon(
+    corners: Sequence[Sequence[float]] = ((0.0, 0.0), (1.0, 0.0), (0.3, 0.8)),
+    mass: float = 1.0,
+    inertia: float | None = None,
+    gravity: float = 9.81,
+) -> Model:
     """A convex polygon of uniform density (its corners in order, about any origin), bouncing on a floor."""
     points = np.asarray(corners, float)
     following = np.roll(points, -1, axis=0)
@@ -112,3 +117,75 @@ def _ellipse_outline(q, params):
     angle = np.linspace(0, 2 * np.pi, 97)
     points = np.stack([float(params["a"]) * np.cos(angle), float(params["b"]) * np.sin(angle)], axis=1)
     return _outline(q, {"corners": points})
+
+
+def _rolling(q, v, params):
+    m = params["mass"]
+    return 0.5 * m * (v[0] ** 2 + v[1] ** 2) + 0.5 * params["inertia"] * v[2] ** 2 - m * params["gravity"] * q[1]
+
+
+def _bottom(q, params):
+    return q[1] - params["radius"]
+
+
+def _slip(q, params):
+    """The contact point moves with x′ + r θ′ (θ anticlockwise); rolling is x = −rθ."""
+    return q[0] + params["radius"] * q[2]
+
+
+def _restitution(params):
+    return params["restitution"]
+
+
+def _friction(params):
+    return params["friction"]
+
+
+_DISK = System(_rolling, [Contact(_bottom, _restitution, friction=_friction, slip=_slip, name="floor")], space=_PLANE)
+
+
+def friction_ball(
+    mass: float = 1.0,
+    radius: float = 0.1,
+    gravity: float = 9.81,
+    friction: float = 0.05,
+    restitution: float = 1.0,
+    spin: float = 40.0,
+) -> Model:
+    """A spinning disk that bounces on a rough floor: each impact trades spin for speed until the contact point no longer slides.
+
+    With restitution 1 it bounces for ever; the friction of the first impacts costs energy, the rolling ones none.
+    """
+    return Model(
+        name="friction_ball",
+        about="a spinning disk bouncing on a floor with Coulomb friction",
+        system=_DISK,
+        q0=[0.0, 1.0, 0.0],
+        v0=[0.0, 0.0, spin],
+        params={
+            "mass": mass,
+            "inertia": 0.5 * mass * radius**2,
+            "radius": radius,
+            "gravity": gravity,
+            "friction": friction,
+            "restitution": restitution,
+        },
+        dt=0.005,
+        num_steps=2_000,
+        shape=_disk_outline,
+        exact={"first_impact": rough_impact},
+    )
+
+
+def rough_impact(v: Sequence[float], mass: float, radius: float, inertia: float, friction: float, restitution: float) -> np.ndarray:
+    """(x′, y′, θ′) after an impact with (x′, y′, θ′) = v before, by Newton's and Coulomb's laws: exact."""
+    normal = -(1 + restitution) * mass * v[1]
+    stick = -(v[0] + radius * v[2]) / (1 / mass + radius**2 / inertia)  # the impulse that stops the sliding
+    tangential = float(np.clip(stick, -friction * normal, friction * normal))
+    return np.array([v[0] + tangential / mass, -restitution * v[1], v[2] + radius * tangential / inertia])
+
+
+def _disk_outline(q, params):
+    r = float(params["radius"])
+    spoke = np.array([[q[0], q[1]], [q[0] + r * np.cos(q[2]), q[1] + r * np.sin(q[2])]])
+    return [disk(q[0], q[1], r), spoke]

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from carom.errors import InputError
 from carom.methods.variational import VariationalCollision
 from carom.solution import Solution
@@ -40,3 +42,9 @@ class Model:
         arguments |= changes
         method = VariationalCollision() if method is None else method
         return solve(self.system, method, params={**self.params, **params}, **arguments)
+
+
+def disk(x: float, y: float, radius: Any) -> np.ndarray:
+    """A circle as an outline to draw."""
+    angle = np.linspace(0, 2 * np.pi, 49)
+    return np.stack([x + float(radius) * np.cos(angle), y + float(radius) * np.sin(angle)], axis=1)

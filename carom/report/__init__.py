@@ -1,0 +1,5 @@
+"""What a person looks at: plots of one run, and of several beside each other."""
+
+from carom.report.plots import plot_energy, plot_motion, plot_solution
+
+__all__ = ["plot_energy", "plot_motion", "plot_solution"]

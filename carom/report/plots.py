@@ -1,0 +1,217 @@
+"""Figures of runs, drawn without any global state: they work on a server, in threads and in notebooks alike.
+
+Long runs are thinned to the smallest and the largest value of each of some hundred intervals, so no spike disappears.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from carom.solution import Solution
+from carom.system import System
+
+INTERVALS = 1500  # about one per pixel
+COLOURS = ("#c4502d", "#1f5f8b", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#555555")
+_INK, _FAINT = "#333333", "#b9b9b9"
+_STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.solid_joinstyle": "round",
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "savefig.facecolor": "white",
+}
+
+
+def envelope(t: np.ndarray, y: np.ndarray, intervals: int = INTERVALS) -> tuple[np.ndarray, np.ndarray]:
+    """The points at which y is smallest and largest in each of so many intervals, in time order; short series as they are."""
+    good = np.isfinite(y)
+    t, y = t[good], y[good]
+    if len(y) <= 2 * intervals:
+        return t, y
+    starts = np.linspace(0, len(y), intervals + 1).astype(int)[:-1]
+    ends = np.append(starts[1:], len(y))
+    keep = [i for a, b in zip(starts, ends, strict=True) for i in (a + np.argmin(y[a:b]), a + np.argmax(y[a:b]))]
+    keep = np.unique([0, *keep, len(y) - 1])
+    return t[keep], y[keep]
+
+
+def largest(t: np.ndarray, y: np.ndarray, intervals: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """The largest value of y in each of so many intervals, at the middle of the interval."""
+    good = np.isfinite(y)
+    t, y = t[good], y[good]
+    if len(y) <= intervals:
+        return t, y
+    starts = np.linspace(0, len(y), intervals + 1).astype(int)[:-1]
+    ends = np.append(starts[1:], len(y)) - 1
+    return (t[starts] + t[ends]) / 2, np.maximum.reduceat(y, starts)
+
+
+def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
+    """Coordinates, the smallest gap and the change of the energy against time, impacts marked; saved to `path` if given."""
+    names = coordinate_names(solution)
+    apart = len(names) <= 4  # a panel for each coordinate
+    gaps = smallest_gap(solution)
+    heights = [1.0] * (len(names) if apart else 1) + ([1.0] if gaps is not None else []) + [1.4]
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(8.5, 1.1 + 1.35 * sum(heights)), layout="constrained")
+        axes = list(np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)))
+        panels = iter(axes)
+        if apart:
+            for i, name in enumerate(names):
+                _series(next(panels), solution, solution.q[:, i], name, COLOURS[1])
+        else:
+            _many(next(panels), solution, names)
+        if gaps is not None:
+            axis = next(panels)
+            _series(axis, solution, gaps, "smallest gap", COLOURS[2])
+            axis.axhline(0, color=_INK, linewidth=0.8)
+        _series(next(panels), solution, solution.energy_error, "(E − E₀) / |E₀|", COLOURS[0], floor=1e-15)
+        _mark_impacts(axes, solution.impacts.t)
+        axes[-1].set_xlabel("time")
+        axes[-1].set_xlim(*_limits(solution.t))
+        axes[0].set_title(_headline(solution), loc="left", fontsize=11, color=_INK)
+        figure.align_ylabels(axes)
+        return _finished(figure, path)
+
+
+def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = None, title: str = "") -> Figure:
+    """The energies of several runs: against time, and the size of their errors on a logarithmic scale below."""
+    if not solutions:
+        raise ValueError("plot_energy needs at least one solution, as {label: solution}")
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(8.5, 6.2), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.0, 1.15])
+        for i, (label, run) in enumerate(solutions.items()):
+            colour = COLOURS[i % len(COLOURS)]
+            above.plot(*envelope(run.t, run.energy), color=colour, linewidth=1.1, label=label, zorder=2 + i)
+            t, error = largest(run.t, np.abs(run.energy_error))
+            below.semilogy(t, np.maximum(error, 1e-17), color=colour, linewidth=1.2, label=label, zorder=2 + i)
+        _readable(above)
+        above.set_ylabel("energy E")
+        below.set_ylabel("|E − E₀| / |E₀|")
+        below.set_xlabel("time")
+        bottom, top = below.get_ylim()
+        below.set_ylim(max(bottom, 1e-17), top * 3)
+        first = next(iter(solutions.values()))
+        below.set_xlim(*_limits(first.t if len(solutions) == 1 else np.concatenate([s.t for s in solutions.values()])))
+        handles, labels = above.get_legend_handles_labels()
+        legend = figure.legend(
+            handles, labels, loc="outside upper left", ncols=min(len(solutions), 3), title=title, title_fontsize=12
+        )
+        legend.set_alignment("left")
+        figure.align_ylabels([above, below])
+        return _finished(figure, path)
+
+
+def plot_motion(
+    solution: Solution, shape: Any, path: str | Path | None = None, frames: int = 40, until: float | None = None
+) -> Figure:
+    """The body itself at equally spaced times up to `until`, later ones darker; `shape` is the `shape` of a `Model`."""
+    last = len(solution.t) if until is None else max(2, int(np.searchsorted(solution.t, until)))
+    chosen = np.unique(np.linspace(0, last - 1, frames).astype(int))
+    pictures = [[np.asarray(line) for line in shape(solution.q[i], solution.params)] for i in chosen]
+    width, height = np.ptp(np.concatenate([line for picture in pictures for line in picture]), axis=0)
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(8.5, float(np.clip(7.6 * height / max(width, 1e-300), 1.6, 7.0)) + 0.7), layout="constrained")
+        axis = figure.subplots()
+        for order, picture in enumerate(pictures):
+            strength = 0.15 + 0.85 * (order + 1) / len(pictures)
+            for line in picture:
+                mark = {"marker": "o", "markersize": 4} if len(line) == 1 else {}
+                axis.plot(*line.T, color=COLOURS[1], alpha=strength, linewidth=1.0, **mark)
+        axis.set_aspect("equal", adjustable="datalim")
+        axis.set_title(f"{solution.name}, t = {solution.t[chosen[0]]:g} … {solution.t[chosen[-1]]:g}", loc="left", fontsize=11)
+        return _finished(figure, path)
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------------
+
+
+def coordinate_names(solution: Solution) -> tuple[str, ...]:
+    space = solution.system.space
+    return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(solution.q.shape[1]))
+
+
+def smallest_gap(solution: Solution) -> np.ndarray | None:
+    """The smallest of all gaps at each time, None without contacts."""
+    if not solution.system.contacts:
+        return None
+    return np.asarray(_smallest(solution.system, solution.params, solution.t, solution.q))
+
+
+@eqx.filter_jit
+def _smallest(system: System, params: Any, t, q):
+    mechanics = system.bind(params, q.shape[1])
+    return jax.vmap(lambda q, t: mechanics.gaps(q, t).min())(q, t)
+
+
+def _series(axis: Axes, solution: Solution, values: np.ndarray, label: str, colour: str, floor: float = 0.0) -> None:
+    """One line. `floor` is the smallest scale worth showing: without it a constant gets an axis that means nothing."""
+    t, y = envelope(solution.t, values)
+    axis.plot(t, y, color=colour, linewidth=1.0)
+    if len(y) and np.ptp(y) < floor:
+        axis.set_ylim(y.mean() - floor, y.mean() + floor)
+    axis.set_ylabel(label)
+    _readable(axis)
+
+
+def _many(axis: Axes, solution: Solution, names: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        axis.plot(*envelope(solution.t, solution.q[:, i]), color=COLOURS[i % len(COLOURS)], linewidth=1.0, label=name)
+    axis.set_ylabel("coordinates")
+    if len(names) <= 8:
+        axis.legend(loc="upper left", ncols=len(names), fontsize=8)
+
+
+def _readable(axis: Axes) -> None:
+    """Whole numbers on the axis, with an offset or a power of ten beside it where the values need one."""
+    axis.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
+
+
+def _mark_impacts(axes: Sequence[Axes], times: np.ndarray) -> None:
+    """A thin line through all panels for each impact; where there are too many for that, ticks below the last panel."""
+    if len(times) <= 60:
+        for axis in axes:
+            for t in times:
+                axis.axvline(t, color=_FAINT, linewidth=0.7, zorder=0.5)
+        return
+    axis = axes[-1]
+    seen = times[:: max(1, len(times) // 3000)]
+    axis.plot(
+        seen, np.full(len(seen), 0.0), "|", color=_INK, markersize=7, alpha=0.5, transform=axis.get_xaxis_transform(), clip_on=False
+    )
+
+
+def _limits(t: np.ndarray) -> tuple[float, float]:
+    low, high = float(np.min(t)), float(np.max(t))
+    return (low, high) if high > low else (low - 0.5, low + 0.5)
+
+
+def _headline(solution: Solution) -> str:
+    hits = len(solution.impacts)
+    text = f"{solution.name}: {hits:,} impact{'' if hits == 1 else 's'} in {solution.num_steps:,} steps of {solution.dt:g}"
+    return text if solution.status.ok else f"{text}, ended by {solution.status.name.replace('_', ' ')}"
+
+
+def _finished(figure: Figure, path: str | Path | None) -> Figure:
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+    return figure
