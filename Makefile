@@ -1,0 +1,47 @@
+# Everything runs in .venv, which the first target makes by itself: python3 (3.11 or later) with pip, and make, are enough.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_BENCH := $(VENV)/.ready-bench
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench stress clean
+
+help: ## show these targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(READY) ## the star of the paper over 1500 impacts: a table, and pictures in out/
+	$(BIN)/carom demo --out out
+
+test: $(READY) ## all tests but the long ones
+	$(BIN)/python -m pytest -n 2 -m "not stress"
+
+stress: $(READY) ## the long tests
+	$(BIN)/python -m pytest -n 2 -m stress
+
+lint: $(READY) ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(READY_BENCH) ## the benchmarks
+	@if [ -f benchmarks/__main__.py ]; then $(BIN)/python -m benchmarks; else echo "there are no benchmarks here yet"; fi
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "carom needs Python 3.11 or later; try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Made again whenever the dependencies change; the order-only prerequisite keeps a touched interpreter from reinstalling.
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(READY_BENCH): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@

@@ -127,11 +127,12 @@ class Solution:
     params: Any
     seconds: float  #          spent stepping
     compile_seconds: float  #  spent compiling, 0 if it was compiled before
+    steps: int = -1  #         taken; the grid keeps all of them, or every stride-th
     name: str = "run"
 
     @property
     def num_steps(self) -> int:
-        return len(self.t) - 1
+        return self.steps if self.steps >= 0 else len(self.t) - 1
 
     @cached_property
     def v(self) -> np.ndarray:
@@ -150,7 +151,7 @@ class Solution:
     @property
     def energy_drift(self) -> float:
         """The slope of a straight line through the energy error, times the duration."""
-        if self.num_steps < 2:
+        if len(self.t) < 3:
             return float(self.energy_error[-1])
         return float(np.polyfit(np.linspace(0, 1, len(self.t)), self.energy_error, 1)[0])
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.errors import SolveError
+from carom.errors import InputError, SolveError
 from carom.methods.method import OK, Chunk, State
 from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
@@ -30,6 +30,7 @@ def solve(
     params: Any = None,
     t0: float = 0.0,
     max_impacts: int | None = None,
+    stride: int = 1,
     progress: bool | None = None,
     throw: bool = True,
     name: str = "run",
@@ -38,11 +39,14 @@ def solve(
 
     - `params`: a dict (or any tree) of numbers, handed to the functions of the system.
     - `max_impacts`: stop after the step in which this many impacts have happened.
+    - `stride`: keep every `stride`-th state of the grid (all impacts are kept): long runs in little memory.
     - `progress`: a bar on stderr; by default when that is a terminal and the run takes longer than a second.
     - `throw`: raise `carom.SolveError` (with `.solution`, up to there) when the run fails; otherwise look at `.status`.
     """
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0)
+    if stride < 1:
+        raise InputError(f"stride must be a positive whole number; got {stride}")
     most = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
     length = min(LONGEST_CHUNK, max(256, 1 << (total - 1).bit_length()))
 
@@ -68,8 +72,9 @@ def solve(
                 interrupted = True
                 break
             hits = int(chunk.num_impacts)
-            q.append(np.asarray(chunk.q)[:steps])
-            p.append(np.asarray(chunk.p)[:steps])
+            kept = slice(-(done + 1) % stride, steps, stride)  # the states after steps stride, 2·stride, …
+            q.append(np.asarray(chunk.q)[kept].copy())
+            p.append(np.asarray(chunk.p)[kept].copy())
             tables.append(jax.tree.map(lambda x, hits=hits: np.asarray(x)[:hits], chunk.impacts))
             state = State(problem.t0, chunk.state.q, chunk.state.p)
             done += steps
@@ -79,7 +84,7 @@ def solve(
     impacts = Impacts.from_tables(tables, problem.q0.size, problem.owner, problem.contact_names)
     status = _status(code, done, step, problem, impacts, method, max_impacts, interrupted)
     solution = Solution(
-        t=float(problem.t0) + step * np.arange(done + 1),
+        t=float(problem.t0) + step * stride * np.arange(done // stride + 1),
         q=np.concatenate([np.asarray(problem.q0)[None], *q]),
         p=np.concatenate([np.asarray(problem.p0)[None], *p]),
         dt=step,
@@ -90,6 +95,7 @@ def solve(
         params=problem.params,
         seconds=seconds,
         compile_seconds=compile_seconds,
+        steps=done,
         name=name,
     )
     if throw and not status.ok:

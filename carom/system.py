@@ -81,6 +81,10 @@ class Mechanics:
         self.autonomous = not depends_on(_lagrangian, system.lagrangian, *self._shapes)[3]
         self._inverse_mass = inverse(_mass(system.lagrangian, q, q, t, params)) if self.constant_mass else None
         self._read_contacts()
+        self.flows: dict[Any, Any] = {}  # discrete flows already built for this system, by rule
+        # Traced once each, however often they are used; XLA sees through these calls.
+        for name in ("lagrangian", "momentum", "energy", "mass", "velocity", "node", "faces", "approach", "rounding", "gap_drift"):
+            setattr(self, name, jax.jit(getattr(self, name)))
 
     # -- the Lagrangian ------------------------------------------------------------------------------------------------
 

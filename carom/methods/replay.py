@@ -115,6 +115,9 @@ def _replay(functions: Any, args: Any, table: ImpactTable, num_steps: int, max_i
     method, system = eqx.combine(arrays, functions)
     mechanics = system.bind(params, start.q.shape[0])
     flow = method.rule.flow(mechanics)
+    live = (mechanics, flow)
+    still = system.bind(jax.lax.stop_gradient(params), start.q.shape[0])
+    frozen = (still, method.rule.flow(still))
     n, k = start.q.shape[0], mechanics.num_faces
     used = jnp.where(table.p_after.any(axis=1) | table.p_before.any(axis=1) | (table.t != 0), table.step, num_steps)
 
@@ -127,23 +130,28 @@ def _replay(functions: Any, args: Any, table: ImpactTable, num_steps: int, max_i
         scale = jnp.where(pending.active, table.scale[behind], 0.0)
         balance = pending.active & table.balanced[behind]
 
-        def equations(x):  # (1), (2)
+        def equations(x, bound, now, t_end):  # (1), (2)
+            (mechanics, flow), pending = bound, now.pending
             out = flow(now.q, now.p + x[1] * pending.direction, now.t, x[0])
             first = jnp.where(hits, mechanics.faces(out.q, now.t + x[0])[table.contact[ahead]], x[0] - (t_end - now.t))
             second = jnp.where(balance, out.energy_start + x[1] * pending.drift - pending.energy, x[1] - scale)
-            return jnp.stack([first, second])
+            return jnp.stack([first, second]), (out.q, out.p, out.energy_end)
 
         length = jnp.where(hits, table.t[ahead], t_end) - now.t
-        s, kappa = polish(equations, jnp.stack([length, scale]))
-        out = flow(now.q, now.p + kappa * pending.direction, now.t, s)
+        fixed_now, fixed_end = jax.lax.stop_gradient((now, t_end))
+        (s, kappa), (q, p, energy_end) = polish(
+            lambda x: equations(x, live, now, t_end),
+            lambda x: equations(x, frozen, fixed_now, fixed_end),
+            jnp.stack([length, scale]),
+        )
         t = now.t + s
-        there = Leg(out.q, out.p, out.energy_end, kappa, hits, out.converged)
-        gaps = mechanics.gaps(out.q, t)
+        there = Leg(q, p, energy_end, kappa, hits, hits)
+        gaps = mechanics.gaps(q, t)
         impact, _ = resolve(method, mechanics, there, t, dt, gaps, differentiable=True)
         impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), impact, Pending.none(now.q, k))
         after = now.p + kappa * pending.direction
-        seen = _Seen(t, out.q, out.p, (now.t, now.q, now.p, after, kappa * pending.multipliers))
-        return _Now(out.q, out.p, t, now.step + ~hits, now.row + hits, impact), seen
+        seen = _Seen(t, q, p, (now.t, now.q, now.p, after, kappa * pending.multipliers))
+        return _Now(q, p, t, now.step + ~hits, now.row + hits, impact), seen
 
     def nothing(now: _Now) -> tuple[_Now, _Seen]:
         zero = jnp.zeros_like

@@ -76,7 +76,9 @@ class _TableauRule(Rule):
     def tableau(self) -> Tableau: ...
 
     def flow(self, mechanics: Mechanics, unroll: bool = False) -> FlowMap:
-        return tableau_flow(self.tableau(), mechanics)
+        if self not in mechanics.flows:
+            mechanics.flows[self] = tableau_flow(self.tableau(), mechanics)
+        return mechanics.flows[self]
 
 
 def _straight(*nodes_and_weights: tuple[float, float]) -> Tableau:

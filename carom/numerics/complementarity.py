@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from carom.numerics.linalg import matvec, solve
+from carom.numerics.linalg import inverse, matvec
 
 MAX_SWEEPS = 20_000
 
@@ -111,10 +111,11 @@ def normal_derivative(
     lam = jax.lax.stop_gradient(lam)
     carrying = closed & (lam > 0)
     both = carrying[:, None] & carrying[None, :]
-    matrix = jnp.where(both, G, 0.0) + jnp.diag(jnp.where(carrying, 1e-14 * jnp.diagonal(G), 1.0))
+    frozen = jax.lax.stop_gradient(G)
+    matrix = jnp.where(both, frozen, 0.0) + jnp.diag(jnp.where(carrying, 1e-14 * jnp.diagonal(frozen), 1.0))
     # The ridge of 1e-14 only matters where G is singular (more contacts than coordinates); it picks one of the solutions.
     defect = jnp.where(carrying, matvec(jnp.where(both, G, 0.0), lam) + s, 0.0)
-    return lam - solve(jax.lax.stop_gradient(matrix), defect)
+    return lam - matvec(inverse(matrix), defect)
 
 
 def friction_derivative(
@@ -134,7 +135,7 @@ def friction_derivative(
     strength = jnp.sqrt(jnp.sum(pull**2, axis=1))
     sticking = carrying & (strength < friction * lam[:k] * (1 - 1e-12))
 
-    def residual(x):
+    def residual(x, G, rates, target, friction):
         after = rates + matvec(G, x)
         normal = jnp.where(carrying, after[:k] - target, x[:k])
         slide, tangential = after[k:].reshape(k, m), x[k:].reshape(k, m)
@@ -144,5 +145,6 @@ def friction_derivative(
         row = jnp.where(sticking[:, None], slide, sliding)
         return jnp.concatenate([normal, jnp.where(carrying[:, None], row, tangential).reshape(-1)])
 
-    jacobian = jax.lax.stop_gradient(jax.jacfwd(residual)(lam))
-    return lam - solve(jacobian, residual(lam))
+    data = (G, rates, target, friction)
+    jacobian = jax.jacfwd(residual)(lam, *jax.lax.stop_gradient(data))
+    return lam - matvec(inverse(jacobian), residual(lam, *data))

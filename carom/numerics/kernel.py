@@ -36,11 +36,13 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
     The witness is one number computed from all arguments. The number of iterations of the function's loop has to depend on it
     (a witness that is not finite, say, ends the loop before it starts), and the function must not close over traced values.
     """
-    inner = jax.jit(lambda *args: function(_witness(args), *args))
-    if not _enabled() or _is_foreign(inner.trace(*args).jaxpr.jaxpr):
-        return inner(*args)
-    kernel = _tagged(inner, xla_cpu_small_call="true", inlineable="false")
-    return jax.jit(lambda *args: kernel(*_computed(args)))(*args)
+    closed, shape = jax.make_jaxpr(lambda *args: function(_witness(args), *args), return_shape=True)(*args)
+    inner = jax.jit(lambda leaves: jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *leaves))
+    leaves = jax.tree.leaves(args)
+    if _enabled() and not _is_foreign(closed.jaxpr):
+        kernel = _tagged(inner, xla_cpu_small_call="true", inlineable="false")
+        inner = jax.jit(lambda leaves: kernel(_computed(leaves)))
+    return jax.tree.unflatten(jax.tree.structure(shape), inner(leaves))
 
 
 def sealed(function: Callable[..., Any]) -> Callable[..., Any]:

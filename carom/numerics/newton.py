@@ -1,13 +1,13 @@
 """Newton's method for the implicit rules, finished by one differentiable step."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from carom.numerics.linalg import solve
+from carom.numerics.linalg import inverse, matvec, solve
 
 class Root(NamedTuple):
     x: Float[Array, " n"]
@@ -44,8 +44,16 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
     return Root(x, (size <= eps**0.5) & jnp.all(jnp.isfinite(x)))  # the last step is quadratic: it squares √eps
 
 
-def polish(residual: Callable[[Array], Array], x: Float[Array, " n"]) -> Float[Array, " n"]:
-    """One Newton step at a known root: the same number, now with its exact derivative."""
+def polish(
+    residual: Callable[[Array], tuple[Array, Any]], frozen: Callable[[Array], tuple[Array, Any]], x: Float[Array, " n"]
+) -> tuple[Float[Array, " n"], Any]:
+    """A known root x of `residual`, which returns (value, extra): the same numbers, now with their exact first derivatives.
+
+    One Newton step for x, and the extra moved along with it; both corrections are zero, their derivatives are not. `frozen` is the
+    same function closed over constants, for the Jacobian: it need not be differentiated again.
+    """
     x = jax.lax.stop_gradient(x)
-    jacobian = jax.lax.stop_gradient(jax.jacfwd(residual)(x))
-    return x - solve(jacobian, residual(x))
+    jacobian, slopes = jax.jacfwd(frozen)(x)
+    value, extra = residual(x)
+    step = -matvec(inverse(jacobian), value)
+    return x + step, jax.tree.map(lambda base, slope: base + slope @ step, extra, slopes)

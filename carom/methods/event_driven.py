@@ -1,0 +1,398 @@
+"""The event-driven method: the motion in continuous time, impact by impact."""
+
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from carom.contact.laws import SIMULTANEOUS, impact_impulse
+from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, TOO_MANY_IMPACTS, UNSETTLED, Chunk, ImpactTable, State
+from carom.numerics.linalg import matvec
+from carom.system import Mechanics, System
+
+LOOKS = 8  #        points at which a step is searched for contacts
+HALVINGS = 50  #    of an eighth of a step: down to its rounding
+IDLES = 16  #       impacts in a row between which no time passes
+EPS = float(np.finfo(float).eps)
+
+
+class EventDriven(eqx.Module):
+    """The equations of motion, integrated to a tolerance, with the law of impact applied where and when a gap closes.
+
+    With M = ∂²L/∂v², the force f and the contacts φᵢ ≥ 0,
+
+        between impacts   q̇ = v(q, p, t),  ṗ = ∂L/∂q(q, v, t) + f(q, v, t),  p = ∂L/∂v                        (1)
+                          φ̇ᵢ = ∇φᵢ·v + ∂φᵢ/∂t, carried along so that the step control resolves the gaps too   (2)
+        at an impact      φᵢ(q(τ), τ) = 0 for some i, at the first such τ                                      (3)
+                          p⁺ = p⁻ + Σ λᵢ∇φᵢ(q), λ from the law of impact; q and t are continuous               (4)
+
+    Elastic impacts keep the energy by (4): E⁺ = E⁻, and with walls that move, the energy as seen from the wall.
+
+    A step of the solver is tried and its dense output searched for gaps that close, or that may dip below zero and open again.
+    Where there is one, the step is repeated, shorter, until it ends at the contact. Dense output only brackets: it is less accurate
+    than the solver, by a factor of 3600 for Dopri8 on the harmonic oscillator with a step of 0.4.
+
+    *Preserves*: non-penetration. *Order*: that of the solver, but the error is set by `rtol` and `atol`, not by dt, which is only
+    the grid of the output. Energy and momentum drift slowly, by about the tolerance per step.
+    *Choose it for* a reference that shares nothing with the variational methods but the law of impact, for high accuracy over
+    short times, and for forces and walls that depend on time. Not for resting or accumulating contact: it stops there and says so.
+
+    (1) is (10) of [fetecau2003], (4) for elastic impacts its (14)–(15); simultaneous contacts as in `carom.contact.laws`.
+
+    - `solver`: a diffrax solver for ordinary differential equations with an error estimate, by default `diffrax.Dopri8()`.
+    - `rtol`, `atol`: of each step, in every component of (q, p, φ).
+    - `simultaneous`: how contacts that close at the same instant are resolved, see `carom.contact.laws`.
+    - `max_step`: the longest step of the solver; needed only where a gap changes so briefly that eight looks at a step miss it.
+    - `max_impacts_per_step`: more than these in one step of the output grid are taken as coming to rest.
+    - `max_solver_steps`: more than these, tried in one step of the output grid, are taken as a failure.
+    """
+
+    solver: diffrax.AbstractAdaptiveSolver
+    rtol: Float[Array, ""]
+    atol: Float[Array, ""]
+    max_step: Float[Array, ""]
+    simultaneous: str = eqx.field(static=True)
+    max_impacts_per_step: int = eqx.field(static=True)
+    max_solver_steps: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        solver: diffrax.AbstractAdaptiveSolver | None = None,
+        rtol: float = 1e-10,
+        atol: float = 1e-12,
+        simultaneous: str = "reflections",
+        *,
+        max_step: float = float("inf"),
+        max_impacts_per_step: int = 256,
+        max_solver_steps: int = 100_000,
+    ):
+        solver = diffrax.Dopri8(scan_kind="lax") if solver is None else solver
+        if not isinstance(solver, diffrax.AbstractAdaptiveSolver) or not isinstance(solver.term_structure, type):
+            raise TypeError(f"solver must be a diffrax solver with one term and an error estimate, such as Tsit5(); got {solver!r}")
+        if not (rtol > 0 and atol > 0 and max_step > 0):
+            raise ValueError(f"rtol, atol and max_step must be positive; got {rtol}, {atol}, {max_step}")
+        if simultaneous not in SIMULTANEOUS:
+            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        if max_impacts_per_step < 1 or max_solver_steps < 1:
+            raise ValueError("max_impacts_per_step and max_solver_steps must be at least 1")
+        self.solver, self.simultaneous = solver, simultaneous
+        self.rtol, self.atol, self.max_step = (jnp.asarray(x, float) for x in (rtol, atol, max_step))
+        self.max_impacts_per_step, self.max_solver_steps = max_impacts_per_step, max_solver_steps
+
+    @property
+    def order(self) -> int:
+        return int(self.solver.order(diffrax.ODETerm(lambda t, y, args: y)) or 0)
+
+    @property
+    def preserves(self) -> tuple[str, ...]:
+        return ("non-penetration",)
+
+    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
+        t = jnp.asarray(t0, q0.dtype)
+        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
+
+    def advance(self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most) -> Chunk:
+        """Output steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
+        `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
+        n = start.q.shape[0]
+        mechanics = system.bind(params, n)
+
+        def time(step):
+            return start.t + (first + step) * dt
+
+        def unfinished(run: _Run):
+            room = run.now.num_impacts + self.max_impacts_per_step <= rows
+            return (run.steps < limit) & (run.now.status == OK) & room & (run.now.num_impacts < most)
+
+        def step(run: _Run):
+            now = run.now._replace(t=time(run.steps))
+            now = _output_step(self, mechanics, now, time(run.steps + 1), dt, first + run.steps)
+            history = _write(run.history, run.steps, jnp.concatenate([now.q, now.p]))
+            return _Run(run.steps + (now.status == OK), now, history)
+
+        zero = jnp.zeros((), jnp.int32)
+        table = ImpactTable.empty(rows, n, mechanics.num_faces)
+        ok = jnp.asarray(OK, jnp.int32)
+        now = _Now(time(0), start.q, start.p, dt, zero, zero, zero, table, zero, ok)
+        run = _Run(zero, now, jnp.zeros((length + 1, 2 * n), start.q.dtype))
+        run = jax.lax.while_loop(unfinished, step, run)
+        state = State(time(run.steps), run.now.q, run.now.p)
+        history = run.history[:-1]
+        return Chunk(state, run.steps, run.now.status, history[:, :n], history[:, n:], run.now.table, run.now.num_impacts)
+
+
+def accumulation_time(t_impacts: Any) -> float | None:
+    """Where a sequence of impact times accumulates, if its intervals shrink geometrically; otherwise None.
+
+    With intervals Δ and their ratio r the sum of those to come is Δr/(1 − r). Exact for a ball on a floor with restitution
+    r < 1 in uniform gravity; where r is reached only in the limit, the error is of the order of Δ²/(1 − r)².
+    """
+    t = np.asarray(t_impacts, float)
+    spans = np.diff(t)
+    # Intervals near the rounding of t have no ratio to speak of; they also hardly matter for the sum.
+    useful = np.flatnonzero(spans > 1e-8 * np.max(np.abs(t), initial=0.0))
+    if len(useful) < 3:
+        return None
+    last = useful[-1]
+    recent = spans[max(useful[0], last - 4) : last + 1]
+    ratios = recent[1:] / np.where(recent[:-1] > 0, recent[:-1], np.nan)
+    ratio = float(ratios[-1])
+    if not (0 < ratio < 1 and np.all(np.abs(ratios - ratio) < 0.2 * (1 - ratio))):
+        return None
+    return float(t[last + 1] + spans[last] * ratio / (1 - ratio))
+
+
+# -- one step of the output grid -----------------------------------------------------------------------------------------
+
+
+class _Now(NamedTuple):
+    """The motion at the end of the last step that was kept."""
+
+    t: Float[Array, ""]
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    pace: Float[Array, ""]  #      the next step, unless a contact or the grid ends it
+    tried: Int[Array, ""]  #       steps tried since the last grid point
+    met: Int[Array, ""]  #         contacts met since the last grid point
+    idle: Int[Array, ""]  #        contacts met since time last passed
+    table: ImpactTable
+    num_impacts: Int[Array, ""]
+    status: Int[Array, ""]
+
+
+class _Run(NamedTuple):
+    steps: Int[Array, ""]
+    now: _Now
+    history: Float[Array, "length 2n"]
+
+
+def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt, step) -> _Now:
+    """From one grid point to the next: try a step of the solver, shorten it to the first contact in it, resolve that, go on."""
+    tiny = 8 * EPS * jnp.maximum(jnp.abs(t_end), dt)  # over which no time passes, as far as the clock can tell
+
+    def unfinished(now: _Now):
+        return (now.t < t_end) & (now.status == OK)
+
+    def attempt(now: _Now):
+        length = jnp.minimum(jnp.minimum(now.pace, method.max_step), t_end - now.t)
+        flight = _fly(method, mechanics, now, length)
+        accurate = flight.size <= 1.0
+        landing = _Landing(flight.end, jnp.asarray(False), jnp.asarray(False))
+        if mechanics.num_contacts:
+            search = lambda: _first_contact(method, mechanics, now, flight)  # noqa: E731
+            landing = jax.lax.cond(accurate, search, lambda: landing)
+        end = landing.end
+        there = now._replace(
+            t=jnp.where(end.length >= t_end - now.t, t_end, now.t + end.length),
+            q=end.q,
+            p=end.p,
+            idle=jnp.where(end.length > tiny, 0, now.idle),
+        )
+        pace = _next_pace(method, now.pace, flight, landing.doubtful)
+        stuck = (pace < tiny) | (now.tried >= method.max_solver_steps)
+        failure = jnp.where(flight.finite, NOT_CONVERGED, NOT_FINITE)
+        moved = _choose(accurate & ~landing.doubtful, there, now)._replace(
+            pace=pace, tried=now.tried + 1, status=jnp.where(stuck, failure, OK).astype(jnp.int32)
+        )
+        if mechanics.num_contacts == 0:
+            return moved
+        meet = lambda: _meet(method, mechanics, moved, end.length, step)  # noqa: E731
+        return jax.lax.cond(landing.hit & ~stuck, meet, lambda: moved)
+
+    zero = jnp.zeros((), jnp.int32)
+    return jax.lax.while_loop(unfinished, attempt, now._replace(tried=zero, met=zero))
+
+
+def _next_pace(method: EventDriven, pace, flight: "_Flight", doubtful):
+    """As long as the error estimate allows; a step that was cut short by the grid says little about longer ones."""
+    factor = jnp.clip(0.9 * flight.size ** (-1 / method.order), 0.2, 10.0)
+    wanted = flight.end.length * factor
+    pace = jnp.where(factor < 1, wanted, jnp.maximum(pace, wanted))
+    pace = jnp.where(flight.size <= 1.0, pace, jnp.minimum(wanted, 0.9 * flight.end.length))
+    return jnp.where(doubtful, 0.5 * flight.end.length, pace)
+
+
+# -- one step of the solver ----------------------------------------------------------------------------------------------
+
+
+class _End(NamedTuple):
+    length: Float[Array, ""]  #    of the flight to here
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+
+
+class _Flight(NamedTuple):
+    """A step of the solver."""
+
+    end: _End
+    size: Float[Array, ""]  #      estimated error, in units of the tolerance
+    finite: Bool[Array, ""]
+    dense: Any  #                  what the solver's interpolation wants to know
+
+
+def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Flight:
+    """(1) and (2) over one step. The solver's clock starts at 0, so that a short step late in a run keeps its digits."""
+    n, solver = mechanics.dim, method.solver
+
+    def field(s, y, t):
+        q, t = y[:n], t + s
+        v = mechanics.velocity(q, y[n : 2 * n], t)
+        push = mechanics.node(q, v, t).push  # (1)
+        if mechanics.num_contacts == 0:
+            return jnp.concatenate([v, push])
+        _, rates = jax.jvp(mechanics.faces, (q, t), (v, jnp.ones_like(t)))  # (2)
+        return jnp.concatenate([v, push, rates])
+
+    terms, zero = diffrax.ODETerm(field), jnp.zeros_like(now.t)
+    y0 = jnp.concatenate([now.q, now.p, mechanics.faces(now.q, now.t)])
+    memory = solver.init(terms, zero, length, y0, now.t)
+    y1, error, dense, _, result = solver.step(terms, zero, length, y0, now.t, memory, False)
+    size = jnp.max(jnp.abs(error) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
+    finite = jnp.all(jnp.isfinite(y1))
+    good = finite & jnp.isfinite(size) & (result == diffrax.RESULTS.successful)
+    return _Flight(_End(length, y1[:n], y1[n : 2 * n]), jnp.where(good, size, jnp.inf), finite, dense)
+
+
+# -- contacts ------------------------------------------------------------------------------------------------------------
+
+
+class _Landing(NamedTuple):
+    end: _End  #                   at the contact, if there is one
+    hit: Bool[Array, ""]
+    doubtful: Bool[Array, ""]  #   the dense output sees a contact that the solver does not: try a shorter step
+
+
+def _first_contact(method: EventDriven, mechanics: Mechanics, now: _Now, flight: _Flight) -> _Landing:
+    """(3): the first contact within a step.
+
+    The dense output is looked at in a few places. Between two of them a gap closes if it is negative at the second; it may dip
+    below zero if it falls at the first and rises at the second. Whether and when it does is then asked of the solver itself.
+    """
+    h, k = flight.end.length, mechanics.num_contacts
+    gaps, rates = _approach(mechanics, now.q, now.p, now.t)
+    width = mechanics.rounding(now.q, mechanics.velocity(now.q, now.p, now.t), now.t, h)
+    touching = gaps <= width
+    level = jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)  # a contact that is being left is open down to here
+    times, seen_gaps, seen_rates = _look_around(method, mechanics, now, flight)
+    above = jnp.concatenate([jnp.ones((1, k), bool), seen_gaps >= level])
+    signs = jnp.concatenate([jnp.where(touching, 0.0, rates)[None], seen_rates])
+    closes = above[:-1] & ~above[1:]
+    dips = above[:-1] & above[1:] & (signs[:-1] < 0) & (signs[1:] > 0)
+    # Moves in, or rests and is pressed on: the contact is here and now.
+    at_once = touching & ((rates * h < -16 * width) | (closes[0] & (rates * h <= 16 * width)))
+
+    def promising(carry):
+        suspects, landing = carry
+        return jnp.any(suspects & (times[:-1, None] < landing.end.length)) & ~landing.doubtful
+
+    def examine(carry):
+        suspects, landing = carry
+        j, i = jnp.divmod(jnp.argmax(suspects.reshape(-1)), k)  # the earliest
+        end, hit = _land(method, mechanics, now, times[j], times[j + 1], i, level[i], dips[j, i])
+        earlier = hit & (end.length <= landing.end.length)
+        doubtful = landing.doubtful | ~(hit | dips[j, i])
+        return suspects.at[j, i].set(False), _Landing(_choose(earlier, end, landing.end), landing.hit | earlier, doubtful)
+
+    no = jnp.asarray(False)
+    suspects = (closes | dips) & ~jnp.any(at_once)
+    _, landing = jax.lax.while_loop(promising, examine, (suspects, _Landing(flight.end, no, no)))
+    here = _End(jnp.zeros_like(h), now.q, now.p)
+    return _choose(jnp.any(at_once), _Landing(here, ~no, no), landing)
+
+
+def _look_around(method: EventDriven, mechanics: Mechanics, now: _Now, flight: _Flight):
+    """The contacts as the dense output sees them; at the end of the step, as the solver does."""
+    n, h = mechanics.dim, flight.end.length
+    path = method.solver.interpolation_cls(t0=jnp.zeros_like(h), t1=h, **flight.dense)
+    times = h * jnp.arange(LOOKS + 1) / LOOKS
+    states = jax.vmap(path.evaluate)(times[1:-1])
+    states = jnp.concatenate([states[:, : 2 * n], jnp.concatenate([flight.end.q, flight.end.p])[None]])
+    gaps, rates = jax.vmap(lambda y, s: _approach(mechanics, y[:n], y[n:], now.t + s))(states, times[1:])
+    return times, gaps, rates
+
+
+def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, level, dip) -> tuple[_End, Bool[Array, ""]]:
+    """Where gap i closes in (low, high], if it does.
+
+    Newton's method, or a bisection where that would leave the stretch between the last time seen open and the first seen closed.
+    In a dip only the falling side counts as open; what is found is then the contact or the minimum.
+    """
+
+    def narrow(search: _Search):
+        s = search.next
+        end = _fly(method, mechanics, now, s).end
+        v, t = mechanics.velocity(end.q, end.p, now.t + s), now.t + s
+        gaps, rates = mechanics.approach(end.q, v, t)
+        gap, rate, width = gaps[i], rates[i], mechanics.rounding(end.q, v, t, s)[i]
+        is_open = (gap >= level) & ((rate < 0) | ~dip)
+        low, high = jnp.where(is_open, s, search.low), jnp.where(is_open, search.high, s)
+        newton = s - gap / rate
+        there = (rate < 0) & ((jnp.abs(gap) <= 0.25 * width) | (jnp.abs(newton - s) <= 2 * EPS * s))
+        inside = (newton > low) & (newton < high) & (rate < 0) & (search.count % 3 < 2)
+        return _Search(
+            low=low,
+            high=high,
+            next=jnp.where(inside, newton, 0.5 * (low + high)),
+            end=_choose(there | (gap < level), end, search.end),
+            hit=search.hit | there | (gap < level),
+            done=there | (high - low <= 2 * EPS * high) | (is_open & (s >= high)),
+            count=search.count + 1,
+        )
+
+    no, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
+    search = _Search(low, high, high, _End(high, now.q, now.p), no, no, zero)
+    search = jax.lax.while_loop(lambda search: ~search.done & (search.count < 3 * HALVINGS), narrow, search)
+    return search.end, search.hit
+
+
+class _Search(NamedTuple):
+    low: Float[Array, ""]  #       open here
+    high: Float[Array, ""]  #      no longer open here
+    next: Float[Array, ""]
+    end: _End  #                   the last place where it was closed
+    hit: Bool[Array, ""]  #        there is such a place
+    done: Bool[Array, ""]
+    count: Int[Array, ""]
+
+
+def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, flown, step) -> _Now:
+    """(4): the law of impact, and a row of the table if a contact did approach. Without time and impulse, the system rests."""
+    q, p, t = now.q, now.p, now.t
+    v = mechanics.velocity(q, p, t)
+    gaps = mechanics.gaps(q, t)
+    width = mechanics.rounding(q, v, t, flown)
+    touching = (gaps <= width) | (jnp.arange(gaps.shape[0]) == jnp.argmin(gaps))
+    closed = mechanics.closed(q, v, t, touching, width)
+    impulse = impact_impulse(closed, method.simultaneous)
+    direction = matvec(closed.normals.T, impulse.normal)
+    if mechanics.slip_dim:
+        direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
+    p_after = p + direction
+
+    idle, met = now.idle + 1, now.met + 1
+    rests = ((idle > 1) & ~impulse.any) | (idle > IDLES)
+    accumulates = rests | (met >= method.max_impacts_per_step)
+    failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, accumulates]
+    status = jnp.select(failures, [NOT_FINITE, UNSETTLED, TOO_MANY_IMPACTS], OK)
+    no, one = jnp.asarray(False), jnp.ones(())
+    carrier = jnp.where(impulse.any, jnp.argmax(impulse.normal), jnp.argmax(closed.touching))
+    row = ImpactTable(step, t, q, p, p_after, impulse.normal, carrier, one, no, no)
+    table = jax.tree.map(lambda rows, new: _write(rows, now.num_impacts, jnp.asarray(new)), now.table, row)
+    num_impacts = now.num_impacts + (impulse.any | rests)  # the contact that the system rests on has a row of its own
+    return now._replace(p=p_after, met=met, idle=idle, table=table, num_impacts=num_impacts, status=status.astype(jnp.int32))
+
+
+def _approach(mechanics: Mechanics, q, p, t):
+    return mechanics.approach(q, mechanics.velocity(q, p, t), t)
+
+
+def _write(rows, index, row):
+    return jax.lax.dynamic_update_index_in_dim(rows, row.astype(rows.dtype), index, 0)
+
+
+def _choose(condition, new, old):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
