@@ -16,21 +16,21 @@ from carom.system import Mechanics, System
 
 LOOKS = 8  #        points at which a step is searched for contacts
 HALVINGS = 50  #    of an eighth of a step: down to its rounding
-IDLES = 16  #       impacts in a row between which no time passes
+IDLES = 16  #       impacts in a row without a true flight between them
 EPS = float(np.finfo(float).eps)
 
 
 class EventDriven(eqx.Module):
     """The equations of motion, integrated to a tolerance, with the law of impact applied where and when a gap closes.
 
-    With M = ∂²L/∂v², the force f and the contacts φᵢ ≥ 0,
+    With the force f and the contacts φᵢ ≥ 0,
 
         between impacts   q̇ = v(q, p, t),  ṗ = ∂L/∂q(q, v, t) + f(q, v, t),  p = ∂L/∂v                        (1)
                           φ̇ᵢ = ∇φᵢ·v + ∂φᵢ/∂t, carried along so that the step control resolves the gaps too   (2)
         at an impact      φᵢ(q(τ), τ) = 0 for some i, at the first such τ                                      (3)
                           p⁺ = p⁻ + Σ λᵢ∇φᵢ(q), λ from the law of impact; q and t are continuous               (4)
 
-    Elastic impacts keep the energy by (4): E⁺ = E⁻, and with walls that move, the energy as seen from the wall.
+    An elastic impact reverses the normal velocity relative to the wall: E⁺ = E⁻ where the wall is at rest.
 
     A step of the solver is tried and its dense output searched for gaps that close, or that may dip below zero and open again.
     Where there is one, the step is repeated, shorter, until it ends at the contact. Dense output only brackets: it is less accurate
@@ -133,8 +133,8 @@ def accumulation_time(t_impacts: Any) -> float | None:
     """
     t = np.asarray(t_impacts, float)
     spans = np.diff(t)
-    # Intervals near the rounding of t have no ratio to speak of; they also hardly matter for the sum.
-    useful = np.flatnonzero(spans > 1e-8 * np.max(np.abs(t), initial=0.0))
+    # The shortest flights are as high as the rounding of a gap: they have no ratio to speak of, and hardly matter for the sum.
+    useful = np.flatnonzero(spans > 1e-6 * np.max(np.abs(t), initial=0.0))
     if len(useful) < 3:
         return None
     last = useful[-1]
@@ -158,7 +158,7 @@ class _Now(NamedTuple):
     pace: Float[Array, ""]  #      the next step, unless a contact or the grid ends it
     tried: Int[Array, ""]  #       steps tried since the last grid point
     met: Int[Array, ""]  #         contacts met since the last grid point
-    idle: Int[Array, ""]  #        contacts met since time last passed
+    idle: Int[Array, ""]  #        contacts met since the last true flight
     table: ImpactTable
     num_impacts: Int[Array, ""]
     status: Int[Array, ""]
@@ -186,22 +186,17 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
             search = lambda: _first_contact(method, mechanics, now, flight)  # noqa: E731
             landing = jax.lax.cond(accurate, search, lambda: landing)
         end = landing.end
-        there = now._replace(
-            t=jnp.where(end.length >= t_end - now.t, t_end, now.t + end.length),
-            q=end.q,
-            p=end.p,
-            idle=jnp.where(end.length > tiny, 0, now.idle),
-        )
+        t = jnp.where(end.length >= t_end - now.t, t_end, now.t + end.length)
         pace = _next_pace(method, now.pace, flight, landing.doubtful)
         stuck = (pace < tiny) | (now.tried >= method.max_solver_steps)
         failure = jnp.where(flight.finite, NOT_CONVERGED, NOT_FINITE)
-        moved = _choose(accurate & ~landing.doubtful, there, now)._replace(
-            pace=pace, tried=now.tried + 1, status=jnp.where(stuck, failure, OK).astype(jnp.int32)
-        )
+        status = jnp.where(stuck, failure, OK).astype(jnp.int32)
+        keep = accurate & ~landing.doubtful & ~stuck
+        moved = _choose(keep, now._replace(t=t, q=end.q, p=end.p), now)._replace(pace=pace, tried=now.tried + 1, status=status)
         if mechanics.num_contacts == 0:
             return moved
-        meet = lambda: _meet(method, mechanics, moved, end.length, step)  # noqa: E731
-        return jax.lax.cond(landing.hit & ~stuck, meet, lambda: moved)
+        meet = lambda: _meet(method, mechanics, moved, end.length, tiny, step)  # noqa: E731
+        return jax.lax.cond(landing.hit & keep, meet, lambda: moved)
 
     zero = jnp.zeros((), jnp.int32)
     return jax.lax.while_loop(unfinished, attempt, now._replace(tried=zero, met=zero))
@@ -276,9 +271,10 @@ def _first_contact(method: EventDriven, mechanics: Mechanics, now: _Now, flight:
     gaps, rates = _approach(mechanics, now.q, now.p, now.t)
     width = mechanics.rounding(now.q, mechanics.velocity(now.q, now.p, now.t), now.t, h)
     touching = gaps <= width
-    level = jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)  # a contact that is being left is open down to here
+    # A contact that is being left may start a rounding inside: rising it is open from there, falling from about zero again.
+    limits = jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0), jnp.where(touching, -0.25 * width, 0.0)
     times, seen_gaps, seen_rates = _look_around(method, mechanics, now, flight)
-    above = jnp.concatenate([jnp.ones((1, k), bool), seen_gaps >= level])
+    above = jnp.concatenate([jnp.ones((1, k), bool), seen_gaps >= jnp.where(seen_rates < 0, limits[1], limits[0])])
     signs = jnp.concatenate([jnp.where(touching, 0.0, rates)[None], seen_rates])
     closes = above[:-1] & ~above[1:]
     dips = above[:-1] & above[1:] & (signs[:-1] < 0) & (signs[1:] > 0)
@@ -292,7 +288,7 @@ def _first_contact(method: EventDriven, mechanics: Mechanics, now: _Now, flight:
     def examine(carry):
         suspects, landing = carry
         j, i = jnp.divmod(jnp.argmax(suspects.reshape(-1)), k)  # the earliest
-        end, hit = _land(method, mechanics, now, times[j], times[j + 1], i, level[i], dips[j, i])
+        end, hit = _land(method, mechanics, now, times[j], times[j + 1], i, (limits[0][i], limits[1][i]), dips[j, i])
         earlier = hit & (end.length <= landing.end.length)
         doubtful = landing.doubtful | ~(hit | dips[j, i])
         return suspects.at[j, i].set(False), _Landing(_choose(earlier, end, landing.end), landing.hit | earlier, doubtful)
@@ -315,7 +311,7 @@ def _look_around(method: EventDriven, mechanics: Mechanics, now: _Now, flight: _
     return times, gaps, rates
 
 
-def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, level, dip) -> tuple[_End, Bool[Array, ""]]:
+def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, limits, dip) -> tuple[_End, Bool[Array, ""]]:
     """Where gap i closes in (low, high], if it does.
 
     Newton's method, or a bisection where that would leave the stretch between the last time seen open and the first seen closed.
@@ -328,7 +324,8 @@ def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, le
         v, t = mechanics.velocity(end.q, end.p, now.t + s), now.t + s
         gaps, rates = mechanics.approach(end.q, v, t)
         gap, rate, width = gaps[i], rates[i], mechanics.rounding(end.q, v, t, s)[i]
-        is_open = (gap >= level) & ((rate < 0) | ~dip)
+        above = gap >= jnp.where(rate < 0, limits[1], limits[0])
+        is_open = above & ((rate < 0) | ~dip)
         low, high = jnp.where(is_open, s, search.low), jnp.where(is_open, search.high, s)
         newton = s - gap / rate
         there = (rate < 0) & ((jnp.abs(gap) <= 0.25 * width) | (jnp.abs(newton - s) <= 2 * EPS * s))
@@ -337,8 +334,8 @@ def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, le
             low=low,
             high=high,
             next=jnp.where(inside, newton, 0.5 * (low + high)),
-            end=_choose(there | (gap < level), end, search.end),
-            hit=search.hit | there | (gap < level),
+            end=_choose(there | ~above, end, search.end),
+            hit=search.hit | there | ~above,
             done=there | (high - low <= 2 * EPS * high) | (is_open & (s >= high)),
             count=search.count + 1,
         )
@@ -359,7 +356,7 @@ class _Search(NamedTuple):
     count: Int[Array, ""]
 
 
-def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, flown, step) -> _Now:
+def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, flown, tiny, step) -> _Now:
     """(4): the law of impact, and a row of the table if a contact did approach. Without time and impulse, the system rests."""
     q, p, t = now.q, now.p, now.t
     v = mechanics.velocity(q, p, t)
@@ -373,8 +370,11 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, flown, step) -> 
         direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
     p_after = p + direction
 
-    idle, met = now.idle + 1, now.met + 1
-    rests = ((idle > 1) & ~impulse.any) | (idle > IDLES)
+    # A flight that is over at once, or not higher than the rounding of the gap, is no flight.
+    height = -jnp.min(jnp.where(closed.touching, closed.rates, 0.0)) * flown / 4
+    idle = jnp.where((flown <= tiny) | (height <= jnp.min(width)), now.idle + 1, 0)
+    met = now.met + 1
+    rests = ((flown <= tiny) & ~impulse.any & (idle > 1)) | (idle > IDLES)
     accumulates = rests | (met >= method.max_impacts_per_step)
     failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, accumulates]
     status = jnp.select(failures, [NOT_FINITE, UNSETTLED, TOO_MANY_IMPACTS], OK)
