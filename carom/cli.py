@@ -76,7 +76,7 @@ Examples:
 
 `carom run star --rule trapezoidal --impacts 1500 --out out` · the paper's rule, pictures and arrays into `out/`
 
-`carom run cradle --set n=4 --simultaneous impulse` · four touching balls, one impulse on all contacts
+`carom run cradle --simultaneous impulse` · three touching balls, one impulse on all contacts
 
 `carom run particle --set gravity=1.62 --dt 0.005 --json` · on the moon, one JSON object on stdout
 
