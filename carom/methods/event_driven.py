@@ -245,11 +245,11 @@ def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Fligh
     terms, zero = diffrax.ODETerm(field), jnp.zeros_like(now.t)
     y0 = jnp.concatenate([now.q, now.p, mechanics.faces(now.q, now.t)])
     memory = solver.init(terms, zero, length, y0, now.t)
-    y1, error, dense, _, result = solver.step(terms, zero, length, y0, now.t, memory, False)
+    y1, error, dense, _, _ = solver.step(terms, zero, length, y0, now.t, memory, False)
     size = jnp.max(jnp.abs(error) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
     finite = jnp.all(jnp.isfinite(y1))
-    good = finite & jnp.isfinite(size) & (result == diffrax.RESULTS.successful)
-    return _Flight(_End(length, y1[:n], y1[n : 2 * n]), jnp.where(good, size, jnp.inf), finite, dense)
+    size = jnp.where(finite & jnp.isfinite(size), size, jnp.inf)  # an implicit solver that fails says so by an infinite error
+    return _Flight(_End(length, y1[:n], y1[n : 2 * n]), size, finite, dense)
 
 
 # -- contacts ------------------------------------------------------------------------------------------------------------
