@@ -14,7 +14,7 @@ import jax as _jax
 
 _jax.config.update("jax_enable_x64", True)
 
-from carom import models
+from carom import diagnostics, models
 from carom.contact.contact import Contact
 from carom.errors import CaromError, InputError, SolveError
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
@@ -47,6 +47,7 @@ __all__ = [
     "Trapezoidal",
     "Variational",
     "VariationalCollision",
+    "diagnostics",
     "models",
     "rollout",
     "solve",

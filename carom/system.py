@@ -161,9 +161,8 @@ class Mechanics:
         """From faces to contacts: an obstacle is as far away as its farthest face."""
         if self.plain:
             return faces, rates
-        groups = [np.flatnonzero(self.owner == i) for i in range(self.num_contacts)]
-        far = [group[0] if len(group) == 1 else group[jnp.argmax(faces[group])] for group in groups]
-        far = jnp.stack([jnp.asarray(i) for i in far])
+        groups = [jnp.asarray(np.flatnonzero(self.owner == i)) for i in range(self.num_contacts)]
+        far = jnp.stack([group[jnp.argmax(faces[group])] for group in groups])
         return faces[far], None if rates is None else rates[far]
 
     def approach(self, q, v, t) -> tuple[Float[Array, " contacts"], Float[Array, " contacts"]]:

@@ -114,7 +114,7 @@ class End(NamedTuple):
 
     length: Float[Array, ""]
     leg: Leg
-    gaps: Float[Array, " k"]  #         measured from the start for contacts that touch there
+    gaps: Float[Array, " k"]  #         less what rounding allows to contacts that touch at the start
     rates: Float[Array, " k"]
 
 
@@ -148,8 +148,7 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
     start_value = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
 
     def dips(end: End, cleared):
-        lowest = jnp.minimum(start.gaps + start.rates * end.length, end.gaps - end.rates * end.length)
-        return (start.rates < 0) & (end.rates > 0) & (end.gaps >= 0) & (lowest < 0) & ~cleared
+        return (start.rates < 0) & (end.rates > 0) & (end.gaps >= 0) & ~touching & ~cleared
 
     def search(now: _Search) -> _Search:
         first = now.looks == 0

@@ -14,6 +14,9 @@ so a round with e = 1 keeps the kinetic energy exactly. Rounds are repeated whil
 Neither depends on the order in which the contacts are listed. Contacts in one round share the restitution of their mean,
 weighted by the work of their impulses; this keeps (1) from adding energy, which unequal coefficients otherwise can.
 
+Elastic rounds end by themselves. Dissipative ones may go on for ever, each smaller than the last (balls that are pressed
+together); after `PATIENCE` of them one plastic round over all closed contacts, e = 0, ends the sequence.
+
 With friction a round solves s⁺ = −e s and Coulomb's law together (Newton's law of impact). That pair of laws can add
 energy in eccentric impacts (Kane's paradox); then e is reduced until it does not.
 """
@@ -29,7 +32,8 @@ from carom.numerics.linalg import dot, matvec
 
 SIMULTANEOUS = ("reflections", "impulse")
 MAX_ROUNDS = 100
-REPLAYED_ROUNDS = 12  # rounds through which derivatives are carried
+PATIENCE = 20
+REPLAYED_ROUNDS = 24  # rounds through which derivatives are carried
 
 
 class Closed(NamedTuple):
@@ -72,9 +76,10 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
         return closed.touching & (state.rates[:k] < -closed.small)
 
     def again(state: _Round):
-        active = approaching(state)
-        members = active if simultaneous == "reflections" else closed.touching
-        change, elastic, converged = _round(closed, state.rates, members, differentiable)
+        tired = (state.count >= PATIENCE) & ~state.elastic
+        members = closed.touching if simultaneous == "impulse" else jnp.where(tired, closed.touching, approaching(state))
+        now = closed._replace(restitution=jnp.where(tired, 0.0, closed.restitution))
+        change, elastic, converged = _round(now, state.rates, members, differentiable)
         return _Round(
             state.rates + matvec(closed.delassus, change),
             state.impulse + change,

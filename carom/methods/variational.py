@@ -161,8 +161,8 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
             t = time(steps)
             out = quick(q, p, t, dt)
             new_gaps, new_rates = look(out.q, out.p, t + dt)
-            lowest = jnp.minimum(gaps + rates * dt, new_gaps - new_rates * dt)
-            clear = jnp.all((new_gaps > 0) & ~((rates < 0) & (new_rates > 0) & (lowest < 0))) & out.converged
+            dips = (rates < 0) & (new_rates > 0)  # a minimum in between: it may be negative
+            clear = jnp.all((new_gaps > 0) & ~dips) & out.converged
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
             history = _write(history, steps, jnp.concatenate([out.q, out.p]))
             return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history
@@ -223,10 +223,11 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
 
     def go_on(now: _Step):
         pending, s = now.pending, t_end - now.t
-        start, touching = _origin(mechanics, now, s)
-        look = lambda sigma, balance: _look_ahead(mechanics, flow, now, start, touching, sigma, balance)  # noqa: E731
+        start, touching, allowance = _origin(mechanics, now, s)
+        look = lambda sigma, balance: _look_ahead(mechanics, flow, now, allowance, sigma, balance)  # noqa: E731
         end, found, balance = locate(look, start, touching, pending.balance, s)
-        strikes = jnp.any(touching & (start.rates < 0)) & ~pending.active  # a step that starts in contact, moving inwards
+        # A step may start in contact, moving inwards by more than rounding.
+        strikes = jnp.any(touching & (start.gaps + start.rates * s < allowance)) & ~pending.active
         found, end = found | strikes, _choose(strikes, start, end)
         leg, t_next = end.leg, jnp.where(found, now.t + end.length, t_end)
 
@@ -249,23 +250,24 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
     return jax.lax.while_loop(unfinished, go_on, start)
 
 
-def _origin(mechanics: Mechanics, now: _Step, s) -> tuple[End, Bool[Array, " k"]]:
-    """The start of a leg as the contacts see it, and which of them touch there."""
+def _origin(mechanics: Mechanics, now: _Step, s) -> tuple[End, Bool[Array, " k"], Float[Array, " k"]]:
+    """The start of a leg as the contacts see it, which of them touch there, and how far below zero rounding may take these."""
     scale = jnp.where(now.pending.active, 1.0, 0.0)
     p = now.p + scale * now.pending.direction
     v = mechanics.velocity(now.q, p, now.t)
     gaps, rates = mechanics.approach(now.q, v, now.t)
+    width = mechanics.rounding(now.q, v, now.t, s)
+    touching = gaps <= width
     energy = jnp.where(now.pending.active, now.pending.energy, mechanics.energy(now.q, v, now.t))
     here = Leg(now.q, p, energy, scale, ~now.pending.balance, jnp.asarray(True))
-    return End(jnp.zeros_like(s), here, gaps, rates), gaps <= mechanics.rounding(now.q, v, now.t, s)
+    return End(jnp.zeros_like(s), here, gaps, rates), touching, jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)
 
 
-def _look_ahead(mechanics: Mechanics, flow: FlowMap, now: _Step, start: End, touching, s, balance) -> End:
+def _look_ahead(mechanics: Mechanics, flow: FlowMap, now: _Step, allowance, s, balance) -> End:
     """(1): the leg of length s, and the contacts at its end."""
     leg = launch(flow, now.q, now.p, now.t, now.pending, balance, s)
     gaps, rates = _look(mechanics, leg.q, leg.p, now.t + s)
-    # A contact of departure may have been left a rounding inside: that is its zero.
-    return End(s, leg, gaps - jnp.where(touching, jnp.minimum(start.gaps, 0.0), 0.0), rates)
+    return End(s, leg, gaps - allowance, rates)
 
 
 def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, gaps, *, differentiable: bool = False) -> tuple[Pending, Array]:
