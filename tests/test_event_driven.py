@@ -190,6 +190,11 @@ def test_a_moving_wall_gives_back_twice_its_speed():
     assert not np.allclose(np.abs(speeds), 0.7)  # control: a wall at rest would keep the speed
 
 
+def test_impacts_on_the_points_of_the_grid_are_not_mistaken_for_rest():
+    run = piston(drive=0.0, speed=0.0, v0=1.0, num_steps=120)
+    assert np.array_equal(run.impacts.t, 0.5 + np.arange(30))  # all of these numbers are exact in binary
+
+
 def test_a_lagrangian_that_depends_on_time():
     run = piston(drive=0.1, speed=-10.0, v0=0.02, num_steps=24, q0=0.0)
     exact = 0.02 * run.t + 0.1 * (1 - np.cos(run.t))

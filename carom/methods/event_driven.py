@@ -117,7 +117,7 @@ class EventDriven(eqx.Module):
         zero = jnp.zeros((), jnp.int32)
         table = ImpactTable.empty(rows, n, mechanics.num_faces)
         ok = jnp.asarray(OK, jnp.int32)
-        now = _Now(time(0), start.q, start.p, dt, zero, zero, zero, table, zero, ok)
+        now = _Now(time(0), start.q, start.p, dt, jnp.zeros_like(dt), zero, zero, zero, table, zero, ok)
         run = _Run(zero, now, jnp.zeros((length + 1, 2 * n), start.q.dtype))
         run = jax.lax.while_loop(unfinished, step, run)
         state = State(time(run.steps), run.now.q, run.now.p)
@@ -156,6 +156,7 @@ class _Now(NamedTuple):
     q: Float[Array, " n"]
     p: Float[Array, " n"]
     pace: Float[Array, ""]  #      the next step, unless a contact or the grid ends it
+    flown: Float[Array, ""]  #     since the last contact was met
     tried: Int[Array, ""]  #       steps tried since the last grid point
     met: Int[Array, ""]  #         contacts met since the last grid point
     idle: Int[Array, ""]  #        contacts met since the last true flight
@@ -192,10 +193,11 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
         failure = jnp.where(flight.finite, NOT_CONVERGED, NOT_FINITE)
         status = jnp.where(stuck, failure, OK).astype(jnp.int32)
         keep = accurate & ~landing.doubtful & ~stuck
-        moved = _choose(keep, now._replace(t=t, q=end.q, p=end.p), now)._replace(pace=pace, tried=now.tried + 1, status=status)
+        moved = _choose(keep, now._replace(t=t, q=end.q, p=end.p, flown=now.flown + end.length), now)
+        moved = moved._replace(pace=pace, tried=now.tried + 1, status=status)
         if mechanics.num_contacts == 0:
             return moved
-        meet = lambda: _meet(method, mechanics, moved, end.length, tiny, step)  # noqa: E731
+        meet = lambda: _meet(method, mechanics, moved, tiny, step)  # noqa: E731
         return jax.lax.cond(landing.hit & keep, meet, lambda: moved)
 
     zero = jnp.zeros((), jnp.int32)
@@ -356,9 +358,9 @@ class _Search(NamedTuple):
     count: Int[Array, ""]
 
 
-def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, flown, tiny, step) -> _Now:
+def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _Now:
     """(4): the law of impact, and a row of the table if a contact did approach. Without time and impulse, the system rests."""
-    q, p, t = now.q, now.p, now.t
+    q, p, t, flown = now.q, now.p, now.t, now.flown
     v = mechanics.velocity(q, p, t)
     gaps = mechanics.gaps(q, t)
     width = mechanics.rounding(q, v, t, flown)
@@ -383,7 +385,8 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, flown, tiny, ste
     row = ImpactTable(step, t, q, p, p_after, impulse.normal, carrier, one, no, no)
     table = jax.tree.map(lambda rows, new: _write(rows, now.num_impacts, jnp.asarray(new)), now.table, row)
     num_impacts = now.num_impacts + (impulse.any | rests)  # the contact that the system rests on has a row of its own
-    return now._replace(p=p_after, met=met, idle=idle, table=table, num_impacts=num_impacts, status=status.astype(jnp.int32))
+    now = now._replace(p=p_after, met=met, idle=idle, flown=jnp.zeros_like(flown), status=status.astype(jnp.int32))
+    return now._replace(table=table, num_impacts=num_impacts)
 
 
 def _approach(mechanics: Mechanics, q, p, t):
