@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 # What ended a computation; `solution.Status` turns the codes into sentences.
-OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL = range(6)
+OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING = range(7)
 
 
 class State(NamedTuple):
