@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.numerics.linalg import UNROLLED, inverse, matvec
 
-MAX_SWEEPS = 20_000
+MAX_SWEEPS = 10_000
 TOLERANCE = 1e-10  # of the rates: what counts as solved. Sweeps go on to rounding while they get there.
 
 
@@ -89,7 +89,18 @@ def friction_impulses(
         rate = rate + jax.lax.dynamic_slice(G, (0, first), (G.shape[0], m)) @ (trial - old)
         return jax.lax.dynamic_update_slice(lam, trial, (first,)), rate
 
-    return _sweeps(lambda carry: _for_each(k, update, carry), jnp.zeros_like(rates), rates, G, MAX_SWEEPS)
+    def sweep(carry):
+        return _for_each(k, update, carry)
+
+    swept = _sweeps(sweep, jnp.zeros_like(rates), rates, G, MAX_SWEEPS)
+    # Rows whose state (open, sticking, sliding) is found converge at once by Newton; sweeps alone may take thousands.
+    direct = friction_derivative(swept.value, G, rates, target, friction, closed)
+
+    def violation(lam):
+        return jnp.max(jnp.abs(sweep((lam, rates + matvec(G, lam)))[0] - lam) * diagonal)
+
+    lam = jnp.where(violation(direct) < violation(swept.value), direct, swept.value)
+    return Multipliers(lam, swept.converged | (violation(lam) <= TOLERANCE * jnp.max(jnp.abs(rates))))
 
 
 def _for_each(k, update, carry):
