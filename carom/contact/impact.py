@@ -118,8 +118,30 @@ class End(NamedTuple):
     rates: Float[Array, " k"]
 
 
+FINEST = 1 / 256  # of a leg: parts shorter than this are taken as resolved
+
+
+def unresolved(gaps, rates, new_gaps, new_rates, dt) -> Bool[Array, " k"]:
+    """Does a gap turn so much within dt that its values and rates at the two ends do not tell what happens in between?
+
+    They agree, by the trapezoidal rule, as long as a body turns by less than about a radian. Contacts out of reach do not matter.
+    """
+    speed = jnp.abs(rates) + jnp.abs(new_rates)
+    mismatch = jnp.abs(new_gaps - gaps - 0.5 * dt * (rates + new_rates))
+    return (mismatch > 0.05 * dt * speed) & (jnp.minimum(gaps, new_gaps) < 4 * dt * speed)
+
+
+def may_dip(gaps, rates, new_gaps, new_rates, dt) -> Bool[Array, " k"]:
+    """Is there a minimum within dt that could be negative? Between slopes −r and +r a parabola falls by r dt/4; here, by 2 r dt."""
+    near = jnp.minimum(gaps, new_gaps) < dt * (jnp.abs(rates) + jnp.abs(new_rates))
+    return (rates < 0) & (new_rates > 0) & near
+
+
 class _Search(NamedTuple):
-    end: End  #                         nothing is known to close before it, apart from what is still to be examined
+    origin: End  #                      nothing closes before it
+    end: End  #                         nothing closes before it either, apart from what is still to be examined
+    target: Float[Array, ""]  #         where to look next, while `looking` for an end that is resolved
+    looking: Bool[Array, ""]
     bracket: Bracket
     dipping: Bool[Array, ""]  #         the bracket is on the rate of contact `which`, not on the closest gap
     which: Int[Array, ""]
@@ -133,9 +155,10 @@ class _Search(NamedTuple):
 def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s) -> tuple[End, Array, Array]:
     """Fly over s; if a contact closes on the way, find the first: the end of the leg, whether there is one, and `balance`.
 
-    `look(σ, balance)` flows to σ. A contact closes if its gap is negative at the end, or if it dips below zero in between:
-    its rate changes from negative to positive, and the minimum is negative. Either way a bracketed root remains; it becomes
-    the new end, and the search repeats on the shorter leg until nothing closes within it any more.
+    `look(σ, balance)` flows to σ. The whole leg is looked at first; where that does not resolve the motion of every gap, it is
+    gone through in shorter parts. In each part a contact closes if its gap is negative at the end, or if it dips below zero
+    in between: its rate changes from negative to positive, and the minimum is negative. Either way a bracketed root remains; it
+    becomes the new end, and the search repeats on the shorter part until nothing closes within it any more.
 
     Whether the impact at the start balances the energy or takes the law is decided once, over the whole length s.
     """
@@ -145,53 +168,64 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         # Dividing by the length keeps the contact of departure from being found again at σ = 0.
         return jnp.min(end.gaps / jnp.where(touching, end.length, 1.0))
 
-    start_value = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
+    def value_at(end: End):
+        begin = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
+        return jnp.where(end.length > 0, closest(end), begin)
 
-    def dips(end: End, cleared):
-        return (start.rates < 0) & (end.rates > 0) & (end.gaps >= 0) & ~touching & ~cleared
+    def dips(origin: End, end: End, cleared):
+        leaving = touching & (origin.length == 0)
+        possible = may_dip(origin.gaps, origin.rates, end.gaps, end.rates, end.length - origin.length)
+        return possible & (end.gaps >= 0) & ~leaving & ~cleared
 
     def search(now: _Search) -> _Search:
-        first = now.looks == 0
-        x = jnp.where(first, s, propose(now.bracket))
+        x = jnp.where(now.looking, now.target, propose(now.bracket))
         there = look(x, now.balance)
+        part = x - now.origin.length
+        blurred = unresolved(now.origin.gaps, now.origin.rates, there.gaps, there.rates, part)
+        clear = now.looking & (~jnp.any(blurred) | ~(part > FINEST * s))
+
         # A minimum is a zero of the rate; a negative gap on the way to it ends the search for it at once.
         i = now.which
         fall = jnp.where(there.gaps[i] < 0, 0.0, -there.rates[i])
         bracket = update(now.bracket, x, jnp.where(now.dipping, fall, closest(there)), there)
-
-        narrow = is_narrow(bracket) & ~first
+        narrow = is_narrow(bracket) & ~now.looking
         harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
-        end = _choose(first, there, _choose(narrow & ~harmless, bracket.at_low, now.end))
+        end = _choose(clear, there, _choose(narrow & ~harmless, bracket.at_low, now.end))
         cleared = now.cleared | (narrow & harmless & (jnp.arange(k) == i))
         found = now.found | (narrow & ~now.dipping)
 
-        # The next thing to examine on the way to `end`.
-        ready = first | narrow
-        candidates = dips(end, cleared)
+        # The next thing to examine on the way to `end`; or, if there is none, the next part.
+        ready = clear | narrow
+        candidates = dips(now.origin, end, cleared)
         dipping, which = jnp.any(candidates), jnp.argmax(candidates)
+        passed = ready & ~dipping & (closest(end) >= 0.0)
         fresh = open_bracket(
-            start.length,
-            jnp.where(dipping, -start.rates[which], start_value),
-            start,
+            now.origin.length,
+            jnp.where(dipping, -now.origin.rates[which], value_at(now.origin)),
+            now.origin,
             end.length,
             jnp.where(dipping, -end.rates[which], closest(end)),
         )
-        over = ready & ~dipping & (closest(end) >= 0.0)
+        onwards = jnp.minimum(s, end.length + 2 * (end.length - now.origin.length))
+        halfway = now.origin.length + 0.5 * part
         return _Search(
+            origin=_choose(passed, end, now.origin),
             end=end,
+            target=jnp.where(passed, onwards, jnp.where(now.looking & ~clear, halfway, now.target)),
+            looking=passed | (now.looking & ~clear),
             bracket=_choose(ready, fresh, bracket),
             dipping=jnp.where(ready, dipping, now.dipping),
             which=jnp.where(ready, which, i),
-            cleared=cleared,
-            balance=now.balance & (there.leg.balanced | ~first),
+            cleared=cleared & ~passed,
+            balance=now.balance & (there.leg.balanced | (now.looks > 0)),
             found=found,
-            finished=over | (now.looks > 200 + 100 * k),
+            finished=(passed & (found | (end.length >= s))) | (now.looks > 2000 + 100 * k),
             looks=now.looks + 1,
         )
 
-    no, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
-    nowhere = open_bracket(start.length, start_value, start, start.length, start_value)
-    begin = _Search(start, nowhere, no, zero.astype(jnp.int64), jnp.zeros(k, bool), balance, no, no, zero)
+    no, yes, zero = jnp.asarray(False), jnp.asarray(True), jnp.zeros((), jnp.int32)
+    nowhere = open_bracket(start.length, value_at(start), start, start.length, value_at(start))
+    begin = _Search(start, start, s, yes, nowhere, no, zero.astype(jnp.int64), jnp.zeros(k, bool), balance, no, no, zero)
     final = jax.lax.while_loop(lambda now: ~now.finished, search, begin)
     return final.end, final.found, final.balance
 
