@@ -119,6 +119,7 @@ class End(NamedTuple):
 
 
 FINEST = 1 / 256  # of a leg: parts shorter than this are taken as resolved
+TURNING = 1 / 4  # of a leg: a gap with a turning point within reach is looked at in parts of this length at most
 
 
 def unresolved(gaps, rates, new_gaps, new_rates, dt) -> Bool[Array, " k"]:
@@ -131,10 +132,11 @@ def unresolved(gaps, rates, new_gaps, new_rates, dt) -> Bool[Array, " k"]:
     return (mismatch > 0.05 * dt * speed) & (jnp.minimum(gaps, new_gaps) < 4 * dt * speed)
 
 
-def may_dip(gaps, rates, new_gaps, new_rates, dt) -> Bool[Array, " k"]:
-    """Is there a minimum within dt that could be negative? Between slopes −r and +r a parabola falls by r dt/4; here, by 2 r dt."""
+def turns(gaps, rates, new_gaps, new_rates, dt) -> Bool[Array, " k"]:
+    """Is there a turning point within dt, near enough to zero to matter? Between slopes −r and +r a parabola falls by r dt/4;
+    near enough is 2 r dt. A body that turns by a half or one and a half rounds shows the same at both ends."""
     near = jnp.minimum(gaps, new_gaps) < dt * (jnp.abs(rates) + jnp.abs(new_rates))
-    return (rates < 0) & (new_rates > 0) & near
+    return ((rates < 0) != (new_rates < 0)) & near
 
 
 class _Search(NamedTuple):
@@ -174,14 +176,15 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
 
     def dips(origin: End, end: End, cleared):
         leaving = touching & (origin.length == 0)
-        possible = may_dip(origin.gaps, origin.rates, end.gaps, end.rates, end.length - origin.length)
-        return possible & (end.gaps >= 0) & ~leaving & ~cleared
+        near = turns(origin.gaps, origin.rates, end.gaps, end.rates, end.length - origin.length)
+        return near & (origin.rates < 0) & (end.gaps >= 0) & ~leaving & ~cleared
 
     def search(now: _Search) -> _Search:
         x = jnp.where(now.looking, now.target, propose(now.bracket))
         there = look(x, now.balance)
         part = x - now.origin.length
-        blurred = unresolved(now.origin.gaps, now.origin.rates, there.gaps, there.rates, part)
+        ends = (now.origin.gaps, now.origin.rates, there.gaps, there.rates, part)
+        blurred = unresolved(*ends) | (turns(*ends) & (part > TURNING * s))
         clear = now.looking & (~jnp.any(blurred) | ~(part > FINEST * s))
 
         # A minimum is a zero of the rate; a negative gap on the way to it ends the search for it at once.

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.contact.impact import End, Leg, Pending, launch, locate, may_dip, unresolved
+from carom.contact.impact import End, Leg, Pending, launch, locate, turns, unresolved
 from carom.contact.laws import SIMULTANEOUS, impact_impulse
 from carom.methods.method import (
     NOT_CONVERGED,
@@ -162,7 +162,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
             out = quick(q, p, t, dt)
             new_gaps, new_rates = look(out.q, out.p, t + dt)
             ends = (gaps, rates, new_gaps, new_rates, dt)
-            clear = jnp.all((new_gaps > 0) & ~may_dip(*ends) & ~unresolved(*ends)) & out.converged
+            clear = jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & out.converged
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
             history = _write(history, steps, jnp.concatenate([out.q, out.p]))
             return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history

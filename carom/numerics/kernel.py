@@ -25,7 +25,7 @@ _TESTED_VERSIONS = ("0.10.1",)
 # Primitives that XLA's CPU backend does not turn into plain code in place.
 _FOREIGN = frozenset(
     """lu cholesky eigh eig qr geqrf householder_product svd triangular_solve schur hessenberg tridiagonal tridiagonal_solve
-    lu_pivots_to_permutation fft sort top_k conv_general_dilated pure_callback io_callback debug_callback ffi_call custom_call
+    lu_pivots_to_permutation fft sort top_k conv_general_dilated ffi_call custom_call debug_print
     scatter-add scatter_mul scatter_min scatter_max""".split()
 )
 
@@ -82,7 +82,7 @@ def _enabled() -> bool:
 
 def _is_foreign(jaxpr: Any) -> bool:
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _FOREIGN:
+        if eqn.primitive.name in _FOREIGN or "callback" in eqn.primitive.name:
             return True
         if eqn.primitive.name == "dot_general" and min(v.aval.ndim for v in eqn.invars) > 1:
             return True
