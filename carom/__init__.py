@@ -27,11 +27,22 @@ from carom.system import System
 
 __version__ = "0.1.0"
 
+
+def __getattr__(name: str) -> object:
+    """EventDriven stands on diffrax, whose import takes a second: it is loaded when it is asked for."""
+    if name == "EventDriven":
+        from carom.methods.event_driven import EventDriven
+
+        return EventDriven
+    raise AttributeError(f"module 'carom' has no attribute {name!r}")
+
+
 __all__ = [
     "CaromError",
     "Composition",
     "Contact",
     "Euclidean",
+    "EventDriven",
     "Galerkin",
     "Gamma",
     "Impacts",

@@ -10,7 +10,16 @@ from carom.system import System
 
 
 def rollout(
-    system: System, method: Any, q0: Any, v0: Any, *, dt: Any, num_steps: int, params: Any = None, t0: Any = 0.0, max_impacts: int = 64
+    system: System,
+    method: Any,
+    q0: Any,
+    v0: Any,
+    *,
+    dt: Any,
+    num_steps: int,
+    params: Any = None,
+    t0: Any = 0.0,
+    max_impacts: int = 64,
 ) -> Run:
     """Simulate inside a traced computation: no checks of the input, no host loop, a fixed number of rows for impacts.
 
@@ -22,7 +31,9 @@ def rollout(
     q = jnp.asarray(q0, float)
     v = jnp.asarray(v0, float)
     if q.ndim != 1 or q.shape != v.shape:
-        raise ValueError(f"q0 and v0 must be vectors of the same length; got shapes {q.shape} and {v.shape} (use jax.vmap for many)")
+        raise ValueError(
+            f"q0 and v0 must be vectors of the same length; got shapes {q.shape} and {v.shape} (use jax.vmap for many)"
+        )
     t = jnp.asarray(t0, float)
     p = system.bind(params, q.shape[0]).momentum(q, v, t)
     return run(method, system, params, State(t, q, p), jnp.asarray(dt, float), int(num_steps), int(max_impacts))

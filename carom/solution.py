@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from carom.methods import method as codes
+from carom.numerics.sequences import accumulation_time
 from carom.system import System
 
 if TYPE_CHECKING:
@@ -33,25 +34,39 @@ class Status:
 def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, where: str) -> Status:
     """A code from the compiled loop as a sentence."""
     at = f"step {step} (t = {t:.9g})"
-    if code == codes.TOO_MANY_IMPACTS:
-        recent = impacts.contact[-method.max_impacts_per_step :]
-        busiest = impacts.names[int(np.bincount(recent).argmax())]
-        text = (
-            f"{at}: more than {method.max_impacts_per_step} impacts in one step, mostly on contact {busiest!r}; "
-            "the motion is coming to rest or sliding there. A collision integrator ends at resting contact: stop earlier, "
-            "or, if the impacts are genuine, take a smaller dt or pass max_impacts_per_step= to the method"
-        )
-        return Status("too_many_impacts", text, False, step, t)
+    if code in (codes.TOO_MANY_IMPACTS, codes.RESTING):
+        return _came_to_rest(code, at, step, t, impacts, method)
     if code == codes.UNSETTLED:
-        text = f"{at}: the law of impact did not settle: contacts that are closed together keep approaching. Try simultaneous='impulse', or restitution 1"
+        text = (
+            f"{at}: the law of impact did not settle: contacts that are closed together keep approaching{where}. "
+            "Try simultaneous='impulse', less friction, or one restitution for all contacts"
+        )
         return Status("unsettled", text, False, step, t)
     if code == codes.NOT_CONVERGED:
-        text = f"{at}: the implicit rule found no next state (Newton did not converge){where}. Try a smaller dt"
+        cause = "Newton did not converge" if hasattr(method, "rule") else "the error tolerance could not be met"
+        text = f"{at}: no next state was found ({cause}){where}. Try a smaller dt"
         return Status("not_converged", text, False, step, t)
     if code == codes.NOT_FINITE:
         text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
         return Status("not_finite", text, False, step, t)
     raise AssertionError(f"unknown status code {code}")
+
+
+def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", method: Any) -> Status:
+    recent = impacts.contact[-method.max_impacts_per_step :]
+    busiest = int(np.bincount(recent).argmax()) if len(recent) else 0
+    contact = f"contact {impacts.names[busiest]!r}"
+    limit = accumulation_time(impacts.t[impacts.contact == busiest])
+    when = "" if limit is None else f"; the impacts accumulate at t = {limit:.9g}"
+    if code == codes.RESTING:
+        text = f"{at}: the motion has come to rest or slides on {contact}{when}"
+    else:
+        many = f"more than {method.max_impacts_per_step} impacts in one step, mostly on {contact}"
+        text = f"{at}: {many}{when or '; the motion is coming to rest or sliding there'}"
+    text += ". This method ends at resting contact: ask for fewer steps" + (
+        ", or, if the impacts are genuine, take a smaller dt or a larger max_impacts_per_step" if code != codes.RESTING else ""
+    )
+    return Status("resting" if code == codes.RESTING else "too_many_impacts", text, False, step, t)
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def solve(
 
     def advance(state: State, first: int, limit: int, most: int) -> Chunk:
         rows = ROWS + getattr(method, "max_impacts_per_step", 0)
-        whole = [jnp.asarray(i, jnp.int32) for i in (first, limit, most)]
-        return _chunk(method, system, problem.params, state, jnp.asarray(step), *whole, length, rows)
+        first_, limit_, most_ = (jnp.asarray(i, jnp.int32) for i in (first, limit, most))
+        return _chunk(method, system, problem.params, state, jnp.asarray(step), first_, limit_, most_, length, rows)
 
     state = State(problem.t0, problem.q0, problem.p0)
     before = _traces[0]

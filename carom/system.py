@@ -171,7 +171,9 @@ class Mechanics:
             faces, rates = jax.jvp(self.faces, (q, t), (v, jnp.ones_like(t)))
         else:
             faces, rates = jax.jvp(lambda x: self.faces(x, t), (q,), (v,))
-        return self.gather(faces, rates)
+        gaps, rates = self.gather(faces, rates)
+        assert rates is not None
+        return gaps, rates
 
     def gap_drift(self, q, t) -> Float[Array, " faces"]:
         """∂φ/∂t: how fast the walls move."""

@@ -86,7 +86,9 @@ def _vector(value: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a list of numbers; got {value!r}") from error
     if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} must be a vector; got shape {array.shape}" + (" (wrap a single number: [x])" if array.ndim == 0 else ""))
+        raise InputError(
+            f"{name} must be a vector; got shape {array.shape}" + (" (wrap a single number: [x])" if array.ndim == 0 else "")
+        )
     if not np.all(np.isfinite(array)):
         where = np.flatnonzero(~np.isfinite(array))[0]
         raise InputError(f"{name}[{where}] is {array[where]}; all entries must be finite numbers")
@@ -103,7 +105,7 @@ def _parameters(params: Any) -> Any:
             array = jnp.asarray(leaf, dtype=float)
         except (TypeError, ValueError) as error:
             raise InputError(f"{where} must be a number or an array; got {leaf!r}") from error
-        if not isinstance(array, jax.core.Tracer) and not bool(np.all(np.isfinite(np.asarray(array)))):
+        if not bool(np.all(np.isfinite(np.asarray(array)))):
             raise InputError(f"{where} is {leaf}; parameters must be finite")
         return array
 
@@ -148,7 +150,9 @@ def _check_functions(system: System, q: np.ndarray, params: Any) -> None:
     vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
     for function in functions:
         recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
-        shape = jax.eval_shape(lambda q, v, t, f=function, p=recorder: jnp.asarray(f(q=q, v=v, t=t, params=p)), vector, vector, scalar)
+        shape = jax.eval_shape(
+            lambda q, v, t, f=function, p=recorder: jnp.asarray(f(q=q, v=v, t=t, params=p)), vector, vector, scalar
+        )
         if isinstance(recorder, _Recorder):
             read |= recorder.read
         if function.role == "lagrangian" and shape.size != 1:

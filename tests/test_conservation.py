@@ -189,7 +189,9 @@ def test_forces_by_lagrange_dalembert_have_order_2_through_impacts():
         errors.append(abs(run.q[-1, 0] - exact[0]) + abs(run.v[-1, 0] - exact[1]))
     assert errors[-1] < 1e-4
     assert 1.6 < np.log2(errors[0] / errors[-1]) / 3 < 2.4
-    free = carom.solve(carom.System(lambda q, v: 0.5 * (v @ v) - g * q[0], system.contacts), TRAPEZOIDAL, [1.0], [0.0], dt=0.01, num_steps=80)
+    free = carom.solve(
+        carom.System(lambda q, v: 0.5 * (v @ v) - g * q[0], system.contacts), TRAPEZOIDAL, [1.0], [0.0], dt=0.01, num_steps=80
+    )
     assert abs(free.q[-1, 0] - exact[0]) > 0.05  # control: without the drag
 
 

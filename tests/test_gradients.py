@@ -25,7 +25,16 @@ def bounce(x, num_impacts, t_end):
 def particle_end(x, t_end):
     model = carom.models.particle()
     params = {"mass": 1.0, "gravity": x[2], "cubic": 0.0}
-    run = carom.rollout(model.system, ORDER_4, jnp.stack([0.0, x[0]]), jnp.stack([-2.0, x[1]]), dt=t_end / 50, num_steps=50, params=params, max_impacts=8)
+    run = carom.rollout(
+        model.system,
+        ORDER_4,
+        jnp.stack([0.0, x[0]]),
+        jnp.stack([-2.0, x[1]]),
+        dt=t_end / 50,
+        num_steps=50,
+        params=params,
+        max_impacts=8,
+    )
     return jnp.stack([run.q[-1, 1], run.p[-1, 1]])
 
 
@@ -118,7 +127,9 @@ def test_rollout_under_vmap_and_against_solve():
     model = carom.models.star()
     params = {k: jnp.asarray(v) for k, v in model.params.items()}
     heights = jnp.linspace(2.0, 3.0, 3)
-    one = lambda y: carom.rollout(model.system, TRAPEZOIDAL, jnp.stack([0.0, y, 0.0]), model.v0, dt=0.01, num_steps=200, params=params).q  # noqa: E731
+    one = lambda y: (
+        carom.rollout(model.system, TRAPEZOIDAL, jnp.stack([0.0, y, 0.0]), model.v0, dt=0.01, num_steps=200, params=params).q
+    )
     many = jax.jit(jax.vmap(one))(heights)
     for y, q in zip(heights, many, strict=True):
         run = model.solve(TRAPEZOIDAL, q0=[0.0, float(y), 0.0], dt=0.01, num_steps=200)

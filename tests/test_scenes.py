@@ -54,7 +54,9 @@ def play(method, scene):
 
     def one(scene):
         params = scene["params"]
-        run = carom.rollout(SYSTEM, method, scene["q0"], scene["v0"], dt=scene["dt"], num_steps=STEPS, params=params, max_impacts=MOST)
+        run = carom.rollout(
+            SYSTEM, method, scene["q0"], scene["v0"], dt=scene["dt"], num_steps=STEPS, params=params, max_impacts=MOST
+        )
         mechanics = SYSTEM.bind(params, 3)
         flow = method.rule.flow(mechanics)
         depth = lambda q: jnp.max(-clearances(q, params))  # noqa: E731

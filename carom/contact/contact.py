@@ -51,7 +51,9 @@ class Contact(eqx.Module):
         if rough and slip is None:
             raise ValueError(f"{where} has friction but no slip: pass slip=, the tangential coordinate of the contact point")
         if rough and obstacle:
-            raise ValueError(f"{where}: friction on the faces of one obstacle is not defined at its corners; use one Contact per face")
+            raise ValueError(
+                f"{where}: friction on the faces of one obstacle is not defined at its corners; use one Contact per face"
+            )
         self.obstacle = obstacle
 
     @property

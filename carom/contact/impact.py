@@ -77,28 +77,28 @@ def launch(flow: Callable[..., Any], q, p, t, pending: Pending, balance, s) -> L
         before: Array
         update: Array  #  the last change of κ
         wanted: Array
-        count: Array
+        tries: Array
 
     def unfinished(now: Search):
-        return (now.count == 0) | now.wanted
+        return (now.tries == 0) | now.wanted
 
     def improve(now: Search):
         out = flow(q, p + now.scale * pending.direction, t, s)
         value = out.energy_start + now.scale * pending.drift - pending.energy
         secant = (value - now.value) / (now.scale - now.before)
         parabola = pending.curvature * (now.scale - 0.5)
-        slope = jnp.where((now.count > 0) & (secant > 0), secant, parabola)
+        slope = jnp.where((now.tries > 0) & (secant > 0), secant, parabola)
         step = value / slope
         # At the noise of the energy the updates stop shrinking; at a double root (grazing) they shrink slowly.
         small = (jnp.abs(step) <= 4 * eps) | ((jnp.abs(step) <= 1e-6) & (jnp.abs(step) >= 0.5 * jnp.abs(now.update)))
-        lost = ~(now.scale - step > 0.5) | (now.count >= SCALE_ITERATIONS)
+        lost = ~(now.scale - step > 0.5) | (now.tries >= SCALE_ITERATIONS)
         balanced = ~now.wanted & now.leg.balanced | small
         leg = Leg(out.q, out.p, out.energy_end, now.scale, balanced, out.converged)
         scale = jnp.where(lost, 1.0, now.scale - step)
-        again = Search(scale, leg, value, now.scale, step, now.wanted & ~small & ~lost, now.count + 1)
-        # Lost: once more, at κ = 1, and the count of 0 makes it the last time.
+        again = Search(scale, leg, value, now.scale, step, now.wanted & ~small & ~lost, now.tries + 1)
+        # Lost: once more, at κ = 1, and 0 tries make it the last time.
         lost = now.wanted & ~small & lost
-        return again._replace(count=jnp.where(lost, 0, again.count), leg=leg._replace(balanced=leg.balanced & ~lost))
+        return again._replace(tries=jnp.where(lost, 0, again.tries), leg=leg._replace(balanced=leg.balanced & ~lost))
 
     one, no = jnp.ones((), q.dtype), jnp.asarray(False)
     leg = Leg(q, p, one, one, ~balance, no)

@@ -63,7 +63,7 @@ class _Round(NamedTuple):
     impulse: Float[Array, " r"]
     elastic: Bool[Array, ""]
     converged: Bool[Array, ""]
-    count: Array
+    rounds: Array
 
 
 def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = False) -> Impulse:
@@ -76,7 +76,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
         return closed.touching & (state.rates[:k] < -closed.small)
 
     def again(state: _Round):
-        tired = (state.count >= PATIENCE) & ~state.elastic
+        tired = (state.rounds >= PATIENCE) & ~state.elastic
         members = closed.touching if simultaneous == "impulse" else jnp.where(tired, closed.touching, approaching(state))
         now = closed._replace(restitution=jnp.where(tired, 0.0, closed.restitution))
         change, elastic, converged = _round(now, state.rates, members, differentiable)
@@ -85,11 +85,11 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
             state.impulse + change,
             state.elastic & elastic,
             state.converged & converged,
-            state.count + 1,
+            state.rounds + 1,
         )
 
     def unfinished(state: _Round):
-        return jnp.any(approaching(state)) & (state.count < MAX_ROUNDS)
+        return jnp.any(approaching(state)) & (state.rounds < MAX_ROUNDS)
 
     if not differentiable:
         final = jax.lax.while_loop(unfinished, again, start)
@@ -103,7 +103,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
         tangential=final.impulse[k:].reshape(k, m),
         elastic=final.elastic,
         settled=final.converged & ~jnp.any(approaching(final)),
-        any=final.count > 0,
+        any=final.rounds > 0,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.contact.laws import SIMULTANEOUS, impact_impulse
-from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, TOO_MANY_IMPACTS, UNSETTLED, Chunk, ImpactTable, State
+from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TOO_MANY_IMPACTS, UNSETTLED, Chunk, ImpactTable, State
 from carom.numerics.linalg import matvec
 from carom.system import Mechanics, System
 
@@ -125,27 +125,6 @@ class EventDriven(eqx.Module):
         return Chunk(state, run.steps, run.now.status, history[:, :n], history[:, n:], run.now.table, run.now.num_impacts)
 
 
-def accumulation_time(t_impacts: Any) -> float | None:
-    """Where a sequence of impact times accumulates, if its intervals shrink geometrically; otherwise None.
-
-    With intervals Δ and their ratio r the sum of those to come is Δr/(1 − r). Exact for a ball on a floor with restitution
-    r < 1 in uniform gravity; where r is reached only in the limit, the error is of the order of Δ²/(1 − r)².
-    """
-    t = np.asarray(t_impacts, float)
-    spans = np.diff(t)
-    # The shortest flights are as high as the rounding of a gap: they have no ratio to speak of, and hardly matter for the sum.
-    useful = np.flatnonzero(spans > 1e-6 * np.max(np.abs(t), initial=0.0))
-    if len(useful) < 3:
-        return None
-    last = useful[-1]
-    recent = spans[max(useful[0], last - 4) : last + 1]
-    ratios = recent[1:] / np.where(recent[:-1] > 0, recent[:-1], np.nan)
-    ratio = float(ratios[-1])
-    if not (0 < ratio < 1 and np.all(np.abs(ratios - ratio) < 0.2 * (1 - ratio))):
-        return None
-    return float(t[last + 1] + spans[last] * ratio / (1 - ratio))
-
-
 # -- one step of the output grid -----------------------------------------------------------------------------------------
 
 
@@ -248,7 +227,7 @@ def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Fligh
     y0 = jnp.concatenate([now.q, now.p, mechanics.faces(now.q, now.t)])
     memory = solver.init(terms, zero, length, y0, now.t)
     y1, error, dense, _, _ = solver.step(terms, zero, length, y0, now.t, memory, False)
-    size = jnp.max(jnp.abs(error) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
+    size = jnp.max(jnp.abs(jnp.asarray(error)) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
     finite = jnp.all(jnp.isfinite(y1))
     size = jnp.where(finite & jnp.isfinite(size), size, jnp.inf)  # an implicit solver that fails says so by an infinite error
     return _Flight(_End(length, y1[:n], y1[n : 2 * n]), size, finite, dense)
@@ -331,7 +310,7 @@ def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, li
         low, high = jnp.where(is_open, s, search.low), jnp.where(is_open, search.high, s)
         newton = s - gap / rate
         there = (rate < 0) & ((jnp.abs(gap) <= 0.25 * width) | (jnp.abs(newton - s) <= 2 * EPS * s))
-        inside = (newton > low) & (newton < high) & (rate < 0) & (search.count % 3 < 2)
+        inside = (newton > low) & (newton < high) & (rate < 0) & (search.tries % 3 < 2)
         return _Search(
             low=low,
             high=high,
@@ -339,12 +318,12 @@ def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, li
             end=_choose(there | ~above, end, search.end),
             hit=search.hit | there | ~above,
             done=there | (high - low <= 2 * EPS * high) | (is_open & (s >= high)),
-            count=search.count + 1,
+            tries=search.tries + 1,
         )
 
     no, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
     search = _Search(low, high, high, _End(high, now.q, now.p), no, no, zero)
-    search = jax.lax.while_loop(lambda search: ~search.done & (search.count < 3 * HALVINGS), narrow, search)
+    search = jax.lax.while_loop(lambda search: ~search.done & (search.tries < 3 * HALVINGS), narrow, search)
     return search.end, search.hit
 
 
@@ -355,7 +334,7 @@ class _Search(NamedTuple):
     end: _End  #                   the last place where it was closed
     hit: Bool[Array, ""]  #        there is such a place
     done: Bool[Array, ""]
-    count: Int[Array, ""]
+    tries: Int[Array, ""]
 
 
 def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _Now:
@@ -377,9 +356,8 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
     idle = jnp.where((flown <= tiny) | (height <= jnp.min(width)), now.idle + 1, 0)
     met = now.met + 1
     rests = ((flown <= tiny) & ~impulse.any & (idle > 1)) | (idle > IDLES)
-    accumulates = rests | (met >= method.max_impacts_per_step)
-    failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, accumulates]
-    status = jnp.select(failures, [NOT_FINITE, UNSETTLED, TOO_MANY_IMPACTS], OK)
+    failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, rests, met >= method.max_impacts_per_step]
+    status = jnp.select(failures, [NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS], OK)
     no, one = jnp.asarray(False), jnp.ones(())
     carrier = jnp.where(impulse.any, jnp.argmax(impulse.normal), jnp.argmax(closed.touching))
     row = ImpactTable(step, t, q, p, p_after, impulse.normal, carrier, one, no, no)

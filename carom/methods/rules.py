@@ -18,6 +18,8 @@ time at one end of the interval then gives the energy at that end,
 and these two are what an impact at that end balances.
 """
 
+import functools
+import operator
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
@@ -255,12 +257,16 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics) -> FlowMap:
     c, beta, a, ell, b = tableau
     stages, n = len(b), mechanics.dim
 
+    def combine(coefficients, W) -> Array:
+        terms = [coefficients[j] * W[j] for j in range(stages) if coefficients[j] != 0.0]
+        return functools.reduce(operator.add, terms)
+
     def nodes(q, W, t, h):
         for i in range(len(c)):
             yield (
                 beta[i],
-                q + h * sum(a[i, j] * W[j] for j in range(stages) if a[i, j] != 0.0) if np.any(a[i]) else q,
-                sum(ell[i, j] * W[j] for j in range(stages) if ell[i, j] != 0.0),
+                q + h * combine(a[i], W) if np.any(a[i]) else q,
+                combine(ell[i], W),
                 t + c[i] * h,
             )
 
@@ -279,7 +285,7 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics) -> FlowMap:
 
     def flow(q, p, t, h):
         W, converged = solve_controls(q, p, t, h)
-        q1 = q + h * sum(b[j] * W[j] for j in range(stages))  # (1)
+        q1 = q + h * combine(b, W)  # (1)
         energy = power_end = power_start = jnp.zeros_like(h)
         p1 = p
         for i, (weight, q_i, v_i, t_i) in enumerate(nodes(q, W, t, h)):

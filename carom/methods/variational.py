@@ -13,7 +13,6 @@ from carom.methods.method import (
     NOT_CONVERGED,
     NOT_FINITE,
     OK,
-    TABLE_FULL,
     TOO_MANY_IMPACTS,
     UNSETTLED,
     Chunk,
@@ -53,7 +52,7 @@ class VariationalCollision(eqx.Module):
     max_impacts_per_step: int = eqx.field(static=True)
 
     def __init__(self, rule: Rule | None = None, *, simultaneous: str = "reflections", max_impacts_per_step: int = 64):
-        rule = Composition(Trapezoidal(), 4) if rule is None else rule
+        rule = Composition(Trapezoidal(), 4) if rule is None else rule  # pyright: ignore[reportCallIssue]
         if not isinstance(rule, Rule):
             raise TypeError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
         if simultaneous not in SIMULTANEOUS:
@@ -174,15 +173,22 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     def careful(run: _Run):
         t, t_end = time(run.steps), time(run.steps + 1)
         asked = run.steps < limit  # false: the smooth loop came to the end, and nothing below moves
-        done = _collision_step(method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked)
+        done = _collision_step(
+            method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked
+        )
         history = _write(run.history, run.steps, jnp.concatenate([done.q, done.p]))
         steps = run.steps + (asked & (done.status == OK))
         return _Run(steps, done.q, done.p, history, done.table, done.num_impacts, done.status)
 
     run = _Run(
-        jnp.where(good, 0, limit).astype(jnp.int32), start.q, start.p, jnp.zeros((length + 1, 2 * n), start.q.dtype),
-        ImpactTable.empty(rows, n, mechanics.num_faces), jnp.zeros((), jnp.int32), jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
-    )  # fmt: skip
+        steps=jnp.where(good, 0, limit).astype(jnp.int32),
+        q=start.q,
+        p=start.p,
+        history=jnp.zeros((length + 1, 2 * n), start.q.dtype),
+        table=ImpactTable.empty(rows, n, mechanics.num_faces),
+        num_impacts=jnp.zeros((), jnp.int32),
+        status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
+    )
     run = jax.lax.while_loop(unfinished, more, run)
     if mechanics.num_contacts == 0:  # nothing else would notice
         stalled = run.steps < limit

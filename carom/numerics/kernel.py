@@ -19,14 +19,39 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import jaxpr_as_fun
 
 _TESTED_VERSIONS = ("0.10.1",)
 
 # Primitives that XLA's CPU backend does not turn into plain code in place.
 _FOREIGN = frozenset(
-    """lu cholesky eigh eig qr geqrf householder_product svd triangular_solve schur hessenberg tridiagonal tridiagonal_solve
-    lu_pivots_to_permutation fft sort top_k conv_general_dilated ffi_call custom_call debug_print
-    scatter-add scatter_mul scatter_min scatter_max""".split()
+    [
+        "lu",
+        "cholesky",
+        "eigh",
+        "eig",
+        "qr",
+        "geqrf",
+        "householder_product",
+        "svd",
+        "triangular_solve",
+        "schur",
+        "hessenberg",
+        "tridiagonal",
+        "tridiagonal_solve",
+        "lu_pivots_to_permutation",
+        "fft",
+        "sort",
+        "top_k",
+        "conv_general_dilated",
+        "ffi_call",
+        "custom_call",
+        "debug_print",
+        "scatter-add",
+        "scatter_mul",
+        "scatter_min",
+        "scatter_max",
+    ]
 )
 
 
@@ -37,7 +62,7 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
     (a witness that is not finite, say, ends the loop before it starts), and the function must not close over traced values.
     """
     closed, shape = jax.make_jaxpr(lambda *args: function(_witness(args), *args), return_shape=True)(*args)
-    inner = jax.jit(lambda leaves: jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *leaves))
+    inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
     leaves = jax.tree.leaves(args)
     if _enabled() and not _is_foreign(closed.jaxpr):
         kernel = _tagged(inner, xla_cpu_small_call="true", inlineable="false")

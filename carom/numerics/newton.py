@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.numerics.linalg import inverse, matvec, solve
 
+
 class Root(NamedTuple):
     x: Float[Array, " n"]
     converged: Bool[Array, ""]
