@@ -127,9 +127,10 @@ def test_rollout_under_vmap_and_against_solve():
     model = carom.models.star()
     params = {k: jnp.asarray(v) for k, v in model.params.items()}
     heights = jnp.linspace(2.0, 3.0, 3)
-    one = lambda y: (
-        carom.rollout(model.system, TRAPEZOIDAL, jnp.stack([0.0, y, 0.0]), model.v0, dt=0.01, num_steps=200, params=params).q
-    )
+
+    def one(y):
+        return carom.rollout(model.system, TRAPEZOIDAL, jnp.stack([0.0, y, 0.0]), model.v0, dt=0.01, num_steps=200, params=params).q
+
     many = jax.jit(jax.vmap(one))(heights)
     for y, q in zip(heights, many, strict=True):
         run = model.solve(TRAPEZOIDAL, q0=[0.0, float(y), 0.0], dt=0.01, num_steps=200)

@@ -1,0 +1,39 @@
+"""The benchmarks run, and what they measure is right, on a run too short to say anything about speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_benchmarks_run(tmp_path):
+    """In a process of its own: it stays on one core."""
+    options = ["--only", "P1", "--steps", "500", "--repeats", "2", "--cold-repeats", "0", "--no-peers", "--out", str(tmp_path)]
+    subprocess.run([sys.executable, "-m", "benchmarks", *options], cwd=ROOT, check=True, capture_output=True, timeout=120)
+    records = {r["tool"]: r for r in json.loads((tmp_path / "results.json").read_text())["records"]}
+    assert set(records) == {"carom-4", "carom-2"}
+    for record in records.values():
+        assert record["impacts"] == 6 and record["penetration"] == 0 and record["rows"] == 501 and record["us_min"] > 0
+    assert records["carom-4"]["energy_error"] < 1e-12 < 1e-6 < records["carom-2"]["energy_error"] < 1e-3
+    assert "a short run" in (tmp_path / "results.md").read_text()
+    assert (tmp_path / "speed.png").stat().st_size > 0
+
+
+def test_a_peer_agrees_with_carom():
+    """scipy, where it is installed, on the star until trajectories part: the same impacts and the same state at the end."""
+    import numpy as np
+    import pytest
+
+    import carom
+    from benchmarks.peers import TOOLS
+    from benchmarks.problems import STAR
+
+    (tool,) = [tool for tool in TOOLS if tool.key == "scipy"]
+    if tool.missing():
+        pytest.skip("scipy is not installed")
+    run = tool.prepare(STAR, 700)[1]()
+    solution = carom.models.star().solve(num_steps=700)
+    assert run.impacts == len(solution.impacts) >= 2
+    np.testing.assert_allclose(run.q, solution.q, atol=1e-6)
