@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
+from carom.numerics.kernel import once
 
 SCALE_ITERATIONS = 40
 
@@ -92,6 +93,7 @@ def launch(flow: Callable[..., Any], q, p, t, pending: Pending, balance, s) -> L
         # At the noise of the energy the updates stop shrinking; at a double root (grazing) they shrink slowly.
         small = (jnp.abs(step) <= 4 * eps) | ((jnp.abs(step) <= 1e-6) & (jnp.abs(step) >= 0.5 * jnp.abs(now.update)))
         lost = ~(now.scale - step > 0.5) | (now.tries >= SCALE_ITERATIONS)
+        step, small, lost = once((step, small, lost))
         balanced = ~now.wanted & now.leg.balanced | small
         leg = Leg(out.q, out.p, out.energy_end, now.scale, balanced, out.converged)
         scale = jnp.where(lost, 1.0, now.scale - step)
@@ -180,20 +182,22 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         return near & (origin.rates < 0) & (end.gaps >= 0) & ~leaving & ~cleared
 
     def search(now: _Search) -> _Search:
-        x = jnp.where(now.looking, now.target, propose(now.bracket))
-        there = look(x, now.balance)
+        x = once(jnp.where(now.looking, now.target, propose(now.bracket)))
+        there = once(look(x, now.balance))
         part = x - now.origin.length
         ends = (now.origin.gaps, now.origin.rates, there.gaps, there.rates, part)
         blurred = unresolved(*ends) | (turns(*ends) & (part > TURNING * s))
-        clear = now.looking & (~jnp.any(blurred) | ~(part > FINEST * s))
+        clear = once(now.looking & (~jnp.any(blurred) | ~(part > FINEST * s)))
 
         # A minimum is a zero of the rate; a negative gap on the way to it ends the search for it at once.
         i = now.which
         fall = jnp.where(there.gaps[i] < 0, 0.0, -there.rates[i])
-        bracket = update(now.bracket, x, jnp.where(now.dipping, fall, closest(there)), there)
+        value = once(jnp.where(now.dipping, fall, closest(there)))
+        bracket = once(update(now.bracket, x, value, there))
         narrow = is_narrow(bracket) & ~now.looking
         harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
-        end = _choose(clear, there, _choose(narrow & ~harmless, bracket.at_low, now.end))
+        narrow, harmless = once((narrow, harmless))
+        end = once(_choose(clear, there, _choose(narrow & ~harmless, bracket.at_low, now.end)))
         cleared = now.cleared | (narrow & harmless & (jnp.arange(k) == i))
         found = now.found | (narrow & ~now.dipping)
 
@@ -202,6 +206,7 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         candidates = dips(now.origin, end, cleared)
         dipping, which = jnp.any(candidates), jnp.argmax(candidates)
         passed = ready & ~dipping & (closest(end) >= 0.0)
+        ready, dipping, which, passed = once((ready, dipping, which, passed))
         fresh = open_bracket(
             now.origin.length,
             jnp.where(dipping, -now.origin.rates[which], value_at(now.origin)),

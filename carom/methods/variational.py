@@ -20,7 +20,7 @@ from carom.methods.method import (
     State,
 )
 from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
-from carom.numerics.kernel import sealed, single_kernel
+from carom.numerics.kernel import once, sealed, single_kernel
 from carom.numerics.linalg import dot, matvec
 from carom.system import Mechanics, System
 
@@ -161,7 +161,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
             out = quick(q, p, t, dt)
             new_gaps, new_rates = look(out.q, out.p, t + dt)
             ends = (gaps, rates, new_gaps, new_rates, dt)
-            clear = jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & out.converged
+            clear = once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & out.converged)
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
             history = _write(history, steps, jnp.concatenate([out.q, out.p]))
             return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history
@@ -223,23 +223,27 @@ class _Step(NamedTuple):
 def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end, step, table, num_impacts, asked) -> _Step:
     """(1)–(4): leg after leg until the end of the step."""
     first = num_impacts
+    # Calls of their own: they are compiled once and not merged with what surrounds them.
+    see = sealed(lambda q, p, t: _look(mechanics, q, p, t))
+    origin = sealed(lambda now, s: _origin(mechanics, now, s))
+    law = sealed(lambda leg, t, s, gaps: resolve(method, mechanics, leg, t, s, gaps))
 
     def unfinished(now: _Step):
         return ~now.finished & (now.status == OK)
 
     def go_on(now: _Step):
         pending, s = now.pending, t_end - now.t
-        start, touching, allowance = _origin(mechanics, now, s)
-        look = lambda sigma, balance: _look_ahead(mechanics, flow, now, allowance, sigma, balance)  # noqa: E731
+        start, touching, allowance = origin(now._replace(table=None), s)
+        look = lambda sigma, balance: _look_ahead(see, flow, now, allowance, sigma, balance)  # noqa: E731
         end, found, balance = locate(look, start, touching, pending.balance, s)
         # A step may start in contact, moving inwards by more than rounding.
         strikes = jnp.any(touching & (start.gaps + start.rates * s < allowance)) & ~pending.active
-        found, end = found | strikes, _choose(strikes, start, end)
+        found, end = once((found | strikes, _choose(strikes, start, end)))
         leg, t_next = end.leg, jnp.where(found, now.t + end.length, t_end)
 
         table = _record(now, balance, leg, step)
         num_impacts = now.num_impacts + pending.active
-        impact, settled = resolve(method, mechanics, leg, t_next, s, end.gaps)
+        impact, settled = law(leg, t_next, s, end.gaps)
         finite = jnp.all(jnp.isfinite(leg.q)) & jnp.all(jnp.isfinite(leg.p))
         status = jnp.select(
             [~finite, ~leg.converged, num_impacts - first >= method.max_impacts_per_step, found & ~settled],
@@ -269,10 +273,10 @@ def _origin(mechanics: Mechanics, now: _Step, s) -> tuple[End, Bool[Array, " k"]
     return End(jnp.zeros_like(s), here, gaps, rates), touching, jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)
 
 
-def _look_ahead(mechanics: Mechanics, flow: FlowMap, now: _Step, allowance, s, balance) -> End:
+def _look_ahead(see, flow: FlowMap, now: _Step, allowance, s, balance) -> End:
     """(1): the leg of length s, and the contacts at its end."""
     leg = launch(flow, now.q, now.p, now.t, now.pending, balance, s)
-    gaps, rates = _look(mechanics, leg.q, leg.p, now.t + s)
+    gaps, rates = see(leg.q, leg.p, now.t + s)
     return End(s, leg, gaps - allowance, rates)
 
 

@@ -75,6 +75,12 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
     return _tagged(jax.jit(function), inlineable="false") if _enabled() else function
 
 
+def once(values: Any) -> Any:
+    """The values themselves, computed once for all of their uses. XLA fuses an operation into each of its users, which repeats it;
+    it does not look into a call."""
+    return sealed(lambda values: values)(values)
+
+
 def _tagged(jitted: Callable[..., Any], **attributes: str) -> Callable[..., Any]:
     def call(*args):
         leaves, tree = jax.tree.flatten(jitted(*args))
