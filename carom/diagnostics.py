@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.errors import InputError
 from carom.methods.method import State
 from carom.named import Named
 from carom.solution import Solution
@@ -28,6 +29,8 @@ def discrete_energy(solution: Solution) -> np.ndarray:
 
 
 def _starts(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if len(solution.t) != solution.num_steps + 1:
+        raise InputError("this needs every state of the grid; run again with stride=1")
     return solution.t[:-1], solution.q[:-1], solution.p[:-1]
 
 

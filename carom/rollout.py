@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 
 from carom.methods.method import State
@@ -23,10 +24,10 @@ def rollout(
 ) -> Run:
     """Simulate inside a traced computation: no checks of the input, no host loop, a fixed number of rows for impacts.
 
-    Derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of impacts,
-    in forward and reverse mode (they hold where the motion depends smoothly on them: not across a grazing contact, nor from
-    one order of impacts to another). `run.status` is 0 for a good run; after a failure, or with more than `max_impacts`, the rest
-    of the grid is NaN, so it cannot be mistaken for a trajectory.
+    First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
+    impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
+    order of impacts to another. Second derivatives are not supported. `run.status` is 0 for a good run; after a failure, or with
+    more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
     q = jnp.asarray(q0, float)
     v = jnp.asarray(v0, float)
@@ -36,4 +37,7 @@ def rollout(
         )
     t = jnp.asarray(t0, float)
     p = system.bind(params, q.shape[0]).momentum(q, v, t)
-    return run(method, system, params, State(t, q, p), jnp.asarray(dt, float), int(num_steps), int(max_impacts))
+    return _run(method, system, params, State(t, q, p), jnp.asarray(dt, float), int(num_steps), int(max_impacts))
+
+
+_run = eqx.filter_jit(run)  # outside of any other computation, too, it is compiled once

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """How a run ended. `ok` means that every step asked for was taken, or the number of impacts asked for reached."""
+    """How a run ended. `ok` means that nothing went wrong: every step asked for was taken, the number of impacts asked for
+    reached, or the run was interrupted by hand."""
 
     name: str
     message: str
@@ -160,7 +161,8 @@ class Solution:
     @property
     def energy_error(self) -> np.ndarray:
         """(E − E₀) / |E₀|; relative to the largest kinetic part where E₀ is zero."""
-        scale = abs(self.energy[0]) or np.max(np.abs(np.sum(self.p * self.v, axis=1))) or 1.0
+        kinetic = np.max(np.abs(np.sum(self.p * self.v, axis=1)))
+        scale = abs(self.energy[0]) if abs(self.energy[0]) > 1e-12 * kinetic else kinetic or 1.0
         return (self.energy - self.energy[0]) / scale
 
     @property

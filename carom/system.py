@@ -135,7 +135,8 @@ class Mechanics:
         """Lay the gaps of all contacts in one row of `faces`; `owner[i]` is the contact number of face i."""
         owner, names, sizes = [], [], []
         for contact in self.system.contacts:
-            shape = jax.eval_shape(lambda q, t, c=contact: c.gap(q=q, t=t, params=self.params), jnp.zeros(self.dim), 0.0).shape
+            gap = lambda q, t, c=contact: jnp.asarray(c.gap(q=q, t=t, params=self.params))  # noqa: E731
+            shape = jax.eval_shape(gap, jnp.zeros(self.dim), 0.0).shape
             if len(shape) > 1:
                 raise ValueError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
             size = shape[0] if shape else 1
@@ -151,7 +152,7 @@ class Mechanics:
         self.slip_dim = self._slip_dim()
 
     def faces(self, q, t) -> Float[Array, " faces"]:
-        values = [jnp.atleast_1d(c.gap(q=q, t=t, params=self.params)) for c in self.system.contacts]
+        values = [jnp.atleast_1d(jnp.asarray(c.gap(q=q, t=t, params=self.params))) for c in self.system.contacts]
         return jnp.concatenate(values).astype(q.dtype) if values else jnp.zeros(0, q.dtype)
 
     def gaps(self, q, t) -> Float[Array, " contacts"]:
@@ -186,6 +187,7 @@ class Mechanics:
         eps = float(jnp.finfo(q.dtype).eps)
         normals = jax.jacfwd(self.faces)(q, t)
         size = jnp.sum(jnp.abs(normals) * (jnp.abs(q) + jnp.abs(v) * dt), axis=1)
+        size = size + jnp.abs(self.gap_drift(q, t)) * (jnp.abs(t) + dt)
         size = 64 * eps * size  # 64: a few operations per coordinate, and a root found to one rounding
         return size if self.plain else jnp.stack([jnp.max(size[self.owner == i]) for i in range(self.num_contacts)])
 

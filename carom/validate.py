@@ -31,6 +31,7 @@ class _Probe(NamedTuple):
     lagrangian: jax.Array
     momentum: jax.Array
     mass: jax.Array
+    other_mass: jax.Array  # at another velocity
     force: jax.Array
     gaps: jax.Array
     rounding: jax.Array
@@ -64,14 +65,16 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
 def _probe(system: System, params: Any, q, v, t) -> _Probe:
     """Everything worth knowing about the start, in one small computation."""
     m = system.bind(params, q.shape[0])
-    mass = m.mass(q, v, t)
+    mass, other = m.mass(q, v, t), m.mass(q, 0.5 * v, t)
     if m.num_contacts:
         gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
         coefficients = m._coefficients("restitution"), m._coefficients("friction")
     else:
         gaps = width = jnp.zeros(0)
         coefficients = gaps, gaps
-    return _Probe(m.lagrangian(q, v, t), m.momentum(q, v, t), mass, m.force(q, v, t), gaps, width, *coefficients)
+    return _Probe(
+        m.lagrangian(q, v, t), m.momentum(q, v, t), mass, m.mass(q, 0.5 * v, t), m.force(q, v, t), gaps, width, *coefficients
+    )
 
 
 @eqx.filter_jit
@@ -194,6 +197,12 @@ def _check_probe(probe: _Probe) -> None:
         raise InputError(
             "the lagrangian is singular in the velocities: ∂²L/∂v² has no inverse at the initial state "
             f"(no kinetic energy along v = {direction}). Give every coordinate a mass, or leave that coordinate out"
+        )
+    change = np.max(np.abs(probe.mass - probe.other_mass)) / np.max(np.abs(probe.mass))
+    if len(probe.gaps) and not change < 1e-8:
+        raise InputError(
+            "the lagrangian is not quadratic in the velocities (∂²L/∂v² changes with v); "
+            "the laws of impact are written for kinetic energies that are. Without contacts it can be run"
         )
     for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):
         if np.any((values < 0) | (values > upper) | ~np.isfinite(values)):

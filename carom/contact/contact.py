@@ -47,7 +47,7 @@ class Contact(eqx.Module):
         self.restitution = _coefficient(restitution, "restitution", where, upper=1.0)
         self.friction = _coefficient(friction, "friction", where, upper=None)
         self.slip = None if slip is None else Named(slip, known, "slip")
-        rough = isinstance(self.friction, Named) or float(self.friction) > 0
+        rough = callable(friction) or float(friction) > 0
         if rough and slip is None:
             raise ValueError(f"{where} has friction but no slip: pass slip=, the tangential coordinate of the contact point")
         if rough and obstacle:

@@ -35,7 +35,7 @@ class Pending(NamedTuple):
 
     direction: Float[Array, " n"]  #    d = Nᵀλ (+ friction)
     multipliers: Float[Array, " k"]  #  λ
-    face: Int[Array, ""]  #             the face that carries most of it
+    closing: Int[Array, ""]  #          the contact that ended the leg before
     curvature: Float[Array, ""]  #      D of (2)
     drift: Float[Array, ""]  #          ρ
     energy: Float[Array, ""]  #         E⁻
@@ -120,6 +120,16 @@ class End(NamedTuple):
     rates: Float[Array, " k"]
 
 
+def _distances(end: End, touching) -> Float[Array, " k"]:
+    """The gaps; dividing by the length keeps the contact of departure from being found again at σ = 0."""
+    return end.gaps / jnp.where(touching & (end.length > 0), end.length, 1.0)
+
+
+def closest_contact(end: End, touching) -> Int[Array, ""]:
+    """The contact that ended a leg."""
+    return jnp.argmin(_distances(end, touching))
+
+
 FINEST = 1 / 256  # of a leg: parts shorter than this are taken as resolved
 TURNING = 1 / 4  # of a leg: a gap with a turning point within reach is looked at in parts of this length at most
 
@@ -169,8 +179,7 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
     k = start.gaps.shape[0]
 
     def closest(end: End):
-        # Dividing by the length keeps the contact of departure from being found again at σ = 0.
-        return jnp.min(end.gaps / jnp.where(touching, end.length, 1.0))
+        return jnp.min(_distances(end, touching))
 
     def value_at(end: End):
         begin = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))

@@ -129,7 +129,7 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
     def gain(lam):
         return dot(lam, rates + 0.5 * matvec(closed.delassus, lam))  # the change of the kinetic energy
 
-    share, solution = _largest_share(solve, gain, 1e-14 * dot(approach, approach))
+    share, solution = _largest_share(solve, gain, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k]))
     lam = solution.value
     if differentiable:
         target = -share * closed.restitution * approach

@@ -359,8 +359,7 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
     failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, rests, met >= method.max_impacts_per_step]
     status = jnp.select(failures, [NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS], OK)
     no, one = jnp.asarray(False), jnp.ones(())
-    carrier = jnp.where(impulse.any, jnp.argmax(impulse.normal), jnp.argmax(closed.touching))
-    row = ImpactTable(step, t, q, p, p_after, impulse.normal, carrier, one, no, no)
+    row = ImpactTable(step, t, q, p, p_after, impulse.normal, jnp.argmin(gaps), one, no, no)
     table = jax.tree.map(lambda rows, new: _write(rows, now.num_impacts, jnp.asarray(new)), now.table, row)
     num_impacts = now.num_impacts + (impulse.any | rests)  # the contact that the system rests on has a row of its own
     now = now._replace(p=p_after, met=met, idle=idle, flown=jnp.zeros_like(flown), status=status.astype(jnp.int32))

@@ -33,7 +33,7 @@ class ImpactTable(NamedTuple):
     p_before: Float[Array, "rows n"]
     p_after: Float[Array, "rows n"]
     impulse: Float[Array, "rows k"]  #   normal impulse of each contact face
-    contact: Int[Array, " rows"]  #      the face that carried most of it
+    closing: Int[Array, " rows"]  #      the contact whose gap closed; others may have been closed before
     scale: Float[Array, " rows"]  #      size relative to the law: 1 + O(dt²)
     balanced: Bool[Array, " rows"]  #    size from the balance of the discrete energy
     fallback: Bool[Array, " rows"]  #    elastic, but reflected exactly for want of a root

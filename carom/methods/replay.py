@@ -8,8 +8,9 @@ size κ are known numbers that solve two scalar equations,
     φ(Φ_s(q, p + κ d)) = 0    (or s = the rest of the step),                                                  (1)
     E_start(Φ_s(q, p + κ d)) + κ ρ − E⁻ = 0    (or κ = 1),                                                    (2)
 
-and one Newton step on (1)–(2) at the solution attaches their exact first derivatives (the implicit function theorem). The replay
-is a scan, so forward and reverse mode, `vmap` and `jit` all work. It runs only when a derivative is asked for.
+and one Newton step on (1)–(2) at the solution attaches their exact first derivatives (the implicit function theorem; second
+derivatives would need more). The replay is a scan, so forward and reverse mode, `vmap` and `jit` all work. It runs only when a
+derivative is asked for.
 """
 
 from typing import Any, NamedTuple
@@ -71,8 +72,8 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
 
     @values.defjvp
     def derivative(primals, tangents):
-        _, table_now = primals[1:]
-        script = lambda args: _replay(functions, args, table_now, num_steps, max_impacts)  # noqa: E731
+        chunk, table = primals[1:]
+        script = lambda args: _replay(functions, args, table, chunk.num_impacts, num_steps, max_impacts)  # noqa: E731
         return values(*primals), jax.jvp(script, primals[:1], tangents[:1])[1]
 
     out = values(args, chunk, table)
@@ -109,7 +110,7 @@ class _Seen(NamedTuple):
     impact: tuple[Array, Array, Array, Array, Array]
 
 
-def _replay(functions: Any, args: Any, table: ImpactTable, num_steps: int, max_impacts: int) -> Values:
+def _replay(functions: Any, args: Any, table: ImpactTable, num_impacts, num_steps: int, max_impacts: int) -> Values:
     """All legs of the run, in order: one to each impact, one to the end of each step."""
     arrays, params, start, dt = args
     method, system = eqx.combine(arrays, functions)
@@ -119,7 +120,7 @@ def _replay(functions: Any, args: Any, table: ImpactTable, num_steps: int, max_i
     still = system.bind(jax.lax.stop_gradient(params), start.q.shape[0])
     frozen = (still, method.rule.flow(still))
     n, k = start.q.shape[0], mechanics.num_faces
-    used = jnp.where(table.p_after.any(axis=1) | table.p_before.any(axis=1) | (table.t != 0), table.step, num_steps)
+    used = jnp.where(jnp.arange(max_impacts) < num_impacts, table.step, num_steps)
 
     def leg(now: _Now) -> tuple[_Now, _Seen]:
         ahead = jnp.minimum(now.row, max_impacts - 1)
@@ -133,7 +134,7 @@ def _replay(functions: Any, args: Any, table: ImpactTable, num_steps: int, max_i
         def equations(x, bound, now, t_end):  # (1), (2)
             (mechanics, flow), pending = bound, now.pending
             out = flow(now.q, now.p + x[1] * pending.direction, now.t, x[0])
-            first = jnp.where(hits, mechanics.faces(out.q, now.t + x[0])[table.contact[ahead]], x[0] - (t_end - now.t))
+            first = jnp.where(hits, mechanics.gaps(out.q, now.t + x[0])[table.closing[ahead]], x[0] - (t_end - now.t))
             second = jnp.where(balance, out.energy_start + x[1] * pending.drift - pending.energy, x[1] - scale)
             return jnp.stack([first, second]), (out.q, out.p, out.energy_end)
 
@@ -146,8 +147,9 @@ def _replay(functions: Any, args: Any, table: ImpactTable, num_steps: int, max_i
         )
         t = now.t + s
         there = Leg(q, p, energy_end, kappa, hits, hits)
-        gaps = mechanics.gaps(q, t)
-        impact, _ = resolve(method, mechanics, there, t, dt, gaps, differentiable=True)
+        impact, settled = resolve(method, mechanics, there, t, dt, table.closing[ahead], differentiable=True)
+        # More rounds than are replayed: no derivative, rather than a wrong one.
+        impact = impact._replace(direction=jnp.where(settled, impact.direction, jnp.nan))
         impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), impact, Pending.none(now.q, k))
         after = now.p + kappa * pending.direction
         seen = _Seen(t, q, p, (now.t, now.q, now.p, after, kappa * pending.multipliers))

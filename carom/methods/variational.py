@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.contact.impact import End, Leg, Pending, launch, locate, turns, unresolved
+from carom.contact.impact import End, Leg, Pending, closest_contact, launch, locate, turns, unresolved
 from carom.contact.laws import SIMULTANEOUS, impact_impulse
 from carom.methods.method import (
     NOT_CONVERGED,
@@ -80,7 +80,9 @@ class VariationalCollision(eqx.Module):
         result = run(self, system, params, state, jnp.asarray(dt, state.q.dtype), 1, self.max_impacts_per_step)
         return State(result.t[-1], result.q[-1], result.p[-1])
 
-    def advance(self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most) -> Chunk:
+    def advance(
+        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
+    ) -> Chunk:
         """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
         `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
         n = start.q.shape[0]
@@ -92,7 +94,8 @@ class VariationalCollision(eqx.Module):
             good = jnp.isfinite(witness)
             return _advance(method, system, params, start, dt, first, limit, length, rows, most, good)
 
-        out = single_kernel(run, arrays, params, start, dt, first, limit, most)
+        args = (arrays, params, start, dt, first, limit, most)
+        out = single_kernel(run, *args) if kernel else run(jnp.zeros(()), *args)
         final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
         state = State(start.t + (first + out.steps) * dt, final[:n], final[n:])
         return Chunk(state, out.steps, out.status, out.history[:-1, :n], out.history[:-1, n:], out.table, out.num_impacts)
@@ -161,7 +164,8 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
             out = quick(q, p, t, dt)
             new_gaps, new_rates = look(out.q, out.p, t + dt)
             ends = (gaps, rates, new_gaps, new_rates, dt)
-            clear = once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & out.converged)
+            fine = out.converged & jnp.all(jnp.isfinite(out.p))
+            clear = once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & fine)
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
             history = _write(history, steps, jnp.concatenate([out.q, out.p]))
             return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history
@@ -222,28 +226,30 @@ class _Step(NamedTuple):
 
 def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end, step, table, num_impacts, asked) -> _Step:
     """(1)–(4): leg after leg until the end of the step."""
-    first = num_impacts
+    first, dt = num_impacts, t_end - t
     # Calls of their own: they are compiled once and not merged with what surrounds them.
     see = sealed(lambda q, p, t: _look(mechanics, q, p, t))
     origin = sealed(lambda now, s: _origin(mechanics, now, s))
-    law = sealed(lambda leg, t, s, gaps: resolve(method, mechanics, leg, t, s, gaps))
+    law = sealed(lambda leg, t, s, closing: resolve(method, mechanics, leg, t, s, closing))
 
     def unfinished(now: _Step):
         return ~now.finished & (now.status == OK)
 
     def go_on(now: _Step):
-        pending, s = now.pending, t_end - now.t
-        start, touching, allowance = origin(now._replace(table=None), s)
+        pending, s = now.pending, jnp.maximum(t_end - now.t, 0.0)
+        start, touching, allowance = origin(now._replace(table=None), dt)
         look = lambda sigma, balance: _look_ahead(see, flow, now, allowance, sigma, balance)  # noqa: E731
         end, found, balance = locate(look, start, touching, pending.balance, s)
         # A step may start in contact, moving inwards by more than rounding.
-        strikes = jnp.any(touching & (start.gaps + start.rates * s < allowance)) & ~pending.active
+        inwards = touching & (start.gaps + start.rates * s < allowance) & ~pending.active
+        strikes = jnp.any(inwards)
+        closing = jnp.where(strikes, jnp.argmin(jnp.where(inwards, start.rates, 0.0)), closest_contact(end, touching))
         found, end = once((found | strikes, _choose(strikes, start, end)))
         leg, t_next = end.leg, jnp.where(found, now.t + end.length, t_end)
 
         table = _record(now, balance, leg, step)
         num_impacts = now.num_impacts + pending.active
-        impact, settled = law(leg, t_next, s, end.gaps)
+        impact, settled = law(leg, t_next, dt, closing)
         finite = jnp.all(jnp.isfinite(leg.q)) & jnp.all(jnp.isfinite(leg.p))
         status = jnp.select(
             [~finite, ~leg.converged, num_impacts - first >= method.max_impacts_per_step, found & ~settled],
@@ -260,17 +266,17 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
     return jax.lax.while_loop(unfinished, go_on, start)
 
 
-def _origin(mechanics: Mechanics, now: _Step, s) -> tuple[End, Bool[Array, " k"], Float[Array, " k"]]:
+def _origin(mechanics: Mechanics, now: _Step, dt) -> tuple[End, Bool[Array, " k"], Float[Array, " k"]]:
     """The start of a leg as the contacts see it, which of them touch there, and how far below zero rounding may take these."""
     scale = jnp.where(now.pending.active, 1.0, 0.0)
     p = now.p + scale * now.pending.direction
     v = mechanics.velocity(now.q, p, now.t)
     gaps, rates = mechanics.approach(now.q, v, now.t)
-    width = mechanics.rounding(now.q, v, now.t, s)
+    width = mechanics.rounding(now.q, v, now.t, dt)
     touching = gaps <= width
     energy = jnp.where(now.pending.active, now.pending.energy, mechanics.energy(now.q, v, now.t))
     here = Leg(now.q, p, energy, scale, ~now.pending.balance, jnp.asarray(True))
-    return End(jnp.zeros_like(s), here, gaps, rates), touching, jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)
+    return End(jnp.zeros_like(dt), here, gaps, rates), touching, jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)
 
 
 def _look_ahead(see, flow: FlowMap, now: _Step, allowance, s, balance) -> End:
@@ -280,12 +286,12 @@ def _look_ahead(see, flow: FlowMap, now: _Step, allowance, s, balance) -> End:
     return End(s, leg, gaps - allowance, rates)
 
 
-def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, gaps, *, differentiable: bool = False) -> tuple[Pending, Array]:
+def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, differentiable: bool = False) -> tuple[Pending, Array]:
     """(3): the impulse that the law asks for at the end of a leg, up to its size."""
     q, p = leg.q, leg.p
     v = mechanics.velocity(q, p, t)
     width = mechanics.rounding(q, v, t, dt)
-    touching = (gaps <= width) | (jnp.arange(gaps.shape[0]) == jnp.argmin(gaps))
+    touching = (mechanics.gaps(q, t) <= width) | (jnp.arange(mechanics.num_contacts) == closing)
     closed = mechanics.closed(q, v, t, touching, width)
     impulse = impact_impulse(closed, method.simultaneous, differentiable=differentiable)
     direction = matvec(closed.normals.T, impulse.normal)
@@ -298,7 +304,7 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, gaps, *, differentiab
     pending = Pending(
         direction=direction,
         multipliers=impulse.normal,
-        face=jnp.where(impulse.any, jnp.argmax(impulse.normal), jnp.argmin(mechanics.faces(q, t))).astype(jnp.int32),
+        closing=closing.astype(jnp.int32),
         curvature=curvature,
         drift=drift,
         energy=leg.energy_end,
@@ -320,7 +326,7 @@ def _record(now: _Step, balance, leg: Leg, step) -> ImpactTable:
         p_before=now.p,
         p_after=now.p + leg.scale * pending.direction,
         impulse=impulse,
-        contact=pending.face,
+        closing=pending.closing,
         scale=leg.scale,
         balanced=balance,
         fallback=pending.fallback | (pending.balance & ~balance),

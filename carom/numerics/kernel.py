@@ -14,6 +14,7 @@ environment turns them off, CAROM_SINGLE_KERNEL=1 on for any version.
 
 import os
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -55,13 +56,21 @@ _FOREIGN = frozenset(
 )
 
 
+_inside: ContextVar[bool] = ContextVar("inside a kernel", default=False)
+
+
 def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
-    """function(witness, *args), compiled as one kernel where that is possible.
+    """function(witness, *args), compiled as one kernel where that is possible. For computations that are not transformed any
+    further: under `vmap` or inside another loop XLA may refuse it, or abort.
 
     The witness is one number computed from all arguments. The number of iterations of the function's loop has to depend on it
     (a witness that is not finite, say, ends the loop before it starts), and the function must not close over traced values.
     """
-    closed, shape = jax.make_jaxpr(lambda *args: function(_witness(args), *args), return_shape=True)(*args)
+    token = _inside.set(_enabled())
+    try:
+        closed, shape = jax.make_jaxpr(lambda *args: function(_witness(args), *args), return_shape=True)(*args)
+    finally:
+        _inside.reset(token)
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
     leaves = jax.tree.leaves(args)
     if _enabled() and not _is_foreign(closed.jaxpr):
@@ -72,7 +81,8 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
 
 def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as a call of its own: inside a kernel it is then computed once, and not again for each of its uses."""
-    return _tagged(jax.jit(function), inlineable="false") if _enabled() else function
+    call = _tagged(jax.jit(function), inlineable="false")
+    return lambda *args: call(*args) if _inside.get() else function(*args)
 
 
 def once(values: Any) -> Any:
