@@ -16,7 +16,7 @@ from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem
 
-LONGEST_CHUNK = 1 << 16
+LONGEST_CHUNK = 1 << 17
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
 
@@ -63,7 +63,8 @@ def solve(
     compile_seconds = time.perf_counter() - clock if _traces[0] > before else 0.0
 
     clock = time.perf_counter()
-    q, p, tables, done, code, interrupted = [], [], [], 0, OK, False
+    states: list[np.ndarray] = []
+    tables, done, code, interrupted = [], 0, OK, False
     with _Bar(total, most if max_impacts is not None else None, progress) as bar:
         while done < total and code == OK and sum(map(_rows, tables)) < most:
             try:
@@ -74,8 +75,7 @@ def solve(
                 break
             hits = int(chunk.num_impacts)
             kept = slice(-(done + 1) % stride, steps, stride)  # the states after steps stride, 2·stride, …
-            q.append(np.asarray(chunk.q)[kept].copy())
-            p.append(np.asarray(chunk.p)[kept].copy())
+            states.append(np.asarray(chunk.states)[kept] if stride == 1 else np.asarray(chunk.states)[kept].copy())
             tables.append(jax.tree.map(lambda x, hits=hits: np.asarray(x)[:hits], chunk.impacts))
             state = State(problem.t0, chunk.state.q, chunk.state.p)
             done += steps
@@ -84,10 +84,12 @@ def solve(
 
     impacts = Impacts.from_tables(tables, problem.q0.size, problem.owner, problem.contact_names)
     status = _status(code, done, step, problem, impacts, method, max_impacts, interrupted)
+    n = problem.q0.size
+    grid = np.concatenate([np.concatenate([problem.q0, problem.p0])[None], *states])
     solution = Solution(
         t=float(problem.t0) + step * stride * np.arange(done // stride + 1),
-        q=np.concatenate([np.asarray(problem.q0)[None], *q]),
-        p=np.concatenate([np.asarray(problem.p0)[None], *p]),
+        q=grid[:, :n],
+        p=grid[:, n:],
         dt=step,
         impacts=impacts,
         status=status,

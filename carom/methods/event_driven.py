@@ -121,8 +121,7 @@ class EventDriven(eqx.Module):
         run = _Run(zero, now, jnp.zeros((length + 1, 2 * n), start.q.dtype))
         run = jax.lax.while_loop(unfinished, step, run)
         state = State(time(run.steps), run.now.q, run.now.p)
-        history = run.history[:-1]
-        return Chunk(state, run.steps, run.now.status, history[:, :n], history[:, n:], run.now.table, run.now.num_impacts)
+        return Chunk(state, run.steps, run.now.status, run.history, run.now.table, run.now.num_impacts)
 
 
 # -- one step of the output grid -----------------------------------------------------------------------------------------

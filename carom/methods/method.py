@@ -51,7 +51,6 @@ class Chunk(NamedTuple):
     state: State
     steps: Int[Array, ""]  #          how many were taken
     status: Int[Array, ""]
-    q: Float[Array, "length n"]  #    after each step
-    p: Float[Array, "length n"]
+    states: Float[Array, "rows 2n"]  #  q and p after each step; rows beyond `steps` are scratch
     impacts: ImpactTable
     num_impacts: Int[Array, ""]

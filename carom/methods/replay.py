@@ -68,7 +68,8 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     def values(args, chunk, table):
         _, _, start, dt = args
         t = start.t + jnp.arange(1, num_steps + 1) * dt
-        return Values(t, chunk.q, chunk.p, table.t, table.q, table.p_before, table.p_after, table.impulse)
+        q, p = jnp.split(chunk.states[:num_steps], 2, axis=1)
+        return Values(t, q, p, table.t, table.q, table.p_before, table.p_after, table.impulse)
 
     @values.defjvp
     def derivative(primals, tangents):

@@ -59,8 +59,8 @@ class Rule(eqx.Module):
     preserves = ("momentum", "symplectic")
 
     @abstractmethod
-    def flow(self, mechanics: Mechanics, unroll: bool = False) -> FlowMap:
-        """The discrete flow of this rule for a system with its parameters. `unroll`: faster to run, longer to compile."""
+    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
+        """The discrete flow of this rule for a system with its parameters. `quick`: without the energies, and unrolled."""
 
 
 class Tableau(NamedTuple):
@@ -77,10 +77,10 @@ class _TableauRule(Rule):
     @abstractmethod
     def tableau(self) -> Tableau: ...
 
-    def flow(self, mechanics: Mechanics, unroll: bool = False) -> FlowMap:
-        if self not in mechanics.flows:
-            mechanics.flows[self] = tableau_flow(self.tableau(), mechanics)
-        return mechanics.flows[self]
+    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
+        if (self, quick) not in mechanics.flows:
+            mechanics.flows[self, quick] = tableau_flow(self.tableau(), mechanics, quick)
+        return mechanics.flows[self, quick]
 
 
 def _straight(*nodes_and_weights: tuple[float, float]) -> Tableau:
@@ -225,8 +225,8 @@ class Composition(Rule):
         half = np.array(_COMPOSITIONS[self.order])
         return np.concatenate([half, [1 - 2 * half.sum()], half[::-1]])
 
-    def flow(self, mechanics: Mechanics, unroll: bool = False) -> FlowMap:
-        part = self.base.flow(mechanics)
+    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
+        part = self.base.flow(mechanics, quick)
         gammas = self.coefficients
         after = np.cumsum(gammas)
         after[-1] = 1.0
@@ -242,7 +242,7 @@ class Composition(Rule):
                 return Flow(out.q, out.p, energy_start, energy_end, so_far.converged & out.converged)
 
             flow = Flow(q, p, jnp.zeros_like(h), jnp.zeros_like(h), jnp.asarray(True))
-            if unroll:
+            if quick:
                 for row in stages:
                     flow = stage(flow, row)
                 return flow
@@ -251,7 +251,7 @@ class Composition(Rule):
         return flow
 
 
-def tableau_flow(tableau: Tableau, mechanics: Mechanics) -> FlowMap:
+def tableau_flow(tableau: Tableau, mechanics: Mechanics, quick: bool) -> FlowMap:
     """(1)–(5) for one tableau. Where (2) is affine in W, it is solved by one linear solve, and with a matrix inverted
     once for the whole run where that is constant: then the rule is explicit."""
     c, beta, a, ell, b = tableau
@@ -291,6 +291,8 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics) -> FlowMap:
         for i, (weight, q_i, v_i, t_i) in enumerate(nodes(q, W, t, h)):
             node = mechanics.node(q_i, v_i, t_i)
             p1 = p1 + h * weight * node.push  # (3)
+            if quick:
+                continue
             energy = energy + weight * (dot(node.momentum, v_i) - node.lagrangian)  # (4)
             power_end = power_end + weight * c[i] * node.power
             power_start = power_start + weight * (1 - c[i]) * node.power

@@ -98,7 +98,7 @@ class VariationalCollision(eqx.Module):
         out = single_kernel(run, *args) if kernel else run(jnp.zeros(()), *args)
         final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
         state = State(start.t + (first + out.steps) * dt, final[:n], final[n:])
-        return Chunk(state, out.steps, out.status, out.history[:-1, :n], out.history[:-1, n:], out.table, out.num_impacts)
+        return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts)
 
 
 def Variational(rule: Rule | None = None) -> VariationalCollision:
@@ -137,7 +137,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     """
     n = start.q.shape[0]
     mechanics = system.bind(params, n)
-    quick, flow = method.rule.flow(mechanics, unroll=True), method.rule.flow(mechanics)
+    quick, flow = method.rule.flow(mechanics, quick=True), method.rule.flow(mechanics)
 
     look = sealed(lambda q, p, t: _look(mechanics, q, p, t))
 
