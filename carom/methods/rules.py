@@ -242,7 +242,7 @@ class Composition(Rule):
                 return Flow(out.q, out.p, energy_start, energy_end, so_far.converged & out.converged)
 
             flow = Flow(q, p, jnp.zeros_like(h), jnp.zeros_like(h), jnp.asarray(True))
-            if quick:
+            if quick and len(stages) <= 5:  # longer compositions would take too long to compile unrolled
                 for row in stages:
                     flow = stage(flow, row)
                 return flow

@@ -150,7 +150,14 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
 
     def more(run: _Run):
         run = smooth(run)
-        return run if mechanics.num_contacts == 0 else careful(run)
+        return stalled(run) if mechanics.num_contacts == 0 else careful(run)
+
+    def stalled(run: _Run):
+        """Without contacts, only a failure ends the smooth steps early."""
+        out = quick(run.q, run.p, time(run.steps), dt)
+        finite = jnp.all(jnp.isfinite(out.q)) & jnp.all(jnp.isfinite(out.p))
+        failure = jnp.where(finite, NOT_CONVERGED, NOT_FINITE)
+        return run._replace(status=jnp.where(run.steps < limit, failure, run.status).astype(jnp.int32))
 
     def smooth(run: _Run):
         gaps, rates = look(run.q, run.p, time(run.steps))
@@ -194,11 +201,8 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
     )
     run = jax.lax.while_loop(unfinished, more, run)
-    if mechanics.num_contacts == 0:  # nothing else would notice
-        stalled = run.steps < limit
-        finite = jnp.all(jnp.isfinite(run.q)) & jnp.all(jnp.isfinite(run.p))
-        status = jnp.where(finite & good, jnp.where(stalled, NOT_CONVERGED, OK), NOT_FINITE).astype(jnp.int32)
-        return _Advanced(run.steps, status, run.history, ImpactTable.empty(rows, n, 0), jnp.zeros((), jnp.int32))
+    if mechanics.num_contacts == 0:
+        return _Advanced(run.steps, run.status, run.history, ImpactTable.empty(rows, n, 0), jnp.zeros((), jnp.int32))
     return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
 
