@@ -88,12 +88,16 @@ def test_public_names_exist_and_say_what_they_are():
 
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (script,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(script.splitlines()) < 20
-    exec(compile(script, "README.md", "exec"), {})
+    first, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(first.splitlines()) < 25
+    exec(compile(first, "README.md", "exec"), {})
     said = capsys.readouterr().out
     assert "997 impacts" in said and float(said.split()[-1]) < 1e-12
     assert (tmp_path / "bounce.png").exists()
+    exec(compile(gradients, "README.md", "exec"), {})
+    promised = re.search(r"# ([0-9.]+), ([0-9.]+)", gradients)
+    said = re.findall(r"0\.[0-9]+", capsys.readouterr().out)
+    assert promised and [float(x) for x in said[:2]] == pytest.approx([float(x) for x in promised.groups()], abs=1e-4)
 
 
 @pytest.mark.parametrize("n", [1 << 10, (1 << 14) + 1, (1 << 15) + 1])
