@@ -58,12 +58,12 @@ def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", m
     busiest = int(np.bincount(recent).argmax()) if len(recent) else 0
     contact = f"contact {impacts.names[busiest]!r}"
     limit = accumulation_time(impacts.t[impacts.contact == busiest])
-    when = "" if limit is None else f"; the impacts accumulate at t = {limit:.9g}"
+    when = "" if limit is None else f": the impacts accumulate at t = {limit:.9g}"
     if code == codes.RESTING:
         text = f"{at}: the motion has come to rest or slides on {contact}{when}"
     else:
         many = f"more than {method.max_impacts_per_step} impacts in one step, mostly on {contact}"
-        text = f"{at}: {many}{when or '; the motion is coming to rest or sliding there'}"
+        text = f"{at}: {many}; the motion is coming to rest or sliding there{when}"
     text += ". This method ends at resting contact: ask for fewer steps" + (
         ", or, if the impacts are genuine, take a smaller dt or a larger max_impacts_per_step" if code != codes.RESTING else ""
     )

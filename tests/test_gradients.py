@@ -97,11 +97,13 @@ def rough_disc(x):
     return jnp.concatenate([run.q[-1], run.p[-1]])
 
 
+rough_value, rough_forward, rough_reverse = jax.jit(rough_disc), jax.jit(jax.jacfwd(rough_disc)), jax.jit(jax.jacrev(rough_disc))
+
+
 @pytest.mark.parametrize("mu", [0.05, 2.0], ids=["sliding", "sticking"])
 def test_friction_and_restitution(mu):
     x = jnp.array([0.0, 1.5, 0.0, 2.0, 0.0, 1.0, 0.8, mu])
-    value = jax.jit(rough_disc)
-    one, two = np.asarray(jax.jit(jax.jacfwd(rough_disc))(x)), np.asarray(jax.jit(jax.jacrev(rough_disc))(x))
+    value, (one, two) = rough_value, (np.asarray(rough_forward(x)), np.asarray(rough_reverse(x)))
     assert np.max(np.abs(one - two)) < 1e-11 * np.max(np.abs(one))
     assert np.max(np.abs(one - differences(value, x, 1e-4))) < 1e-7 * np.max(np.abs(one))
     assert (np.max(np.abs(one[:, 7])) > 0.1) == (mu < 1)  # sticking does not depend on how rough it is

@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_the_order_of_contacts_changes_nothing():
     contacts = [carom.Contact(lambda q, n=n: n @ q) for n in normals]
     into = np.linalg.solve(normals, [0.3, 0.3, 0.3])  # from here all three are reached together
     finals = []
-    for order in itertools.permutations(range(3)):
+    for order in ((0, 1, 2), (2, 0, 1), (1, 0, 2)):
         system = carom.System(lambda v: 0.5 * (v @ v), [contacts[i] for i in order])
         run = carom.solve(system, TRAPEZOIDAL, into, -into, dt=0.4, num_steps=4)
         finals.append(run.v[-1])
@@ -156,8 +157,6 @@ def random_closed(rng, k, m, n=6):
 
 @pytest.mark.parametrize("m", [0, 1, 2])
 def test_no_law_adds_energy(m):
-    import jax
-
     rng = np.random.default_rng(m)
     law = jax.jit(lambda closed: impact_impulse(closed, "reflections"))
     gains, unsettled = [], 0
@@ -179,11 +178,12 @@ def test_no_law_adds_energy(m):
 
 def test_normal_impulses_against_enumeration():
     rng = np.random.default_rng(5)
+    solve = jax.jit(normal_impulses)
     for _ in range(100):
         k = 4
         rows = rng.normal(size=(k, 3 if rng.uniform() < 0.3 else 6))  # 4 contacts in 3 dimensions: G is singular
         G, s = rows @ rows.T, rows @ rng.normal(size=rows.shape[1])
-        lam = np.asarray(normal_impulses(jnp.asarray(G), jnp.asarray(s), jnp.ones(k, bool)).value)
+        lam = np.asarray(solve(jnp.asarray(G), jnp.asarray(s), jnp.ones(k, bool)).value)
         best = min(
             (np.sum((G @ x) * x) / 2 + s @ x for x in candidates(G, s)),
         )
