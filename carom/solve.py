@@ -11,7 +11,6 @@ import numpy as np
 
 from carom.errors import InputError, SolveError
 from carom.methods.method import OK, Chunk, State
-from carom.methods.variational import VariationalCollision
 from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem
@@ -112,8 +111,7 @@ _traces = [0]  # how often `_chunk` was traced: tells a compilation from a cache
 @eqx.filter_jit
 def _chunk(method, system, params, state, dt, first, limit, most, length, rows):
     _traces[0] += 1
-    kernel = {"kernel": True} if isinstance(method, VariationalCollision) else {}
-    return method.advance(system, params, state, dt, first, limit, length, rows, most, **kernel)
+    return method.advance(system, params, state, dt, first, limit, length, rows, most, kernel=True)
 
 
 def _rows(table: Any) -> int:

@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.numerics.kernel import once
+from carom.numerics.trees import choose
 
 SCALE_ITERATIONS = 40
 
@@ -206,7 +207,7 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         narrow = is_narrow(bracket) & ~now.looking
         harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
         narrow, harmless = once((narrow, harmless))
-        end = once(_choose(clear, there, _choose(narrow & ~harmless, bracket.at_low, now.end)))
+        end = once(choose(clear, there, choose(narrow & ~harmless, bracket.at_low, now.end)))
         cleared = now.cleared | (narrow & harmless & (jnp.arange(k) == i))
         found = now.found | (narrow & ~now.dipping)
 
@@ -226,11 +227,11 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         onwards = jnp.minimum(s, end.length + 2 * (end.length - now.origin.length))
         halfway = now.origin.length + 0.5 * part
         return _Search(
-            origin=_choose(passed, end, now.origin),
+            origin=choose(passed, end, now.origin),
             end=end,
             target=jnp.where(passed, onwards, jnp.where(now.looking & ~clear, halfway, now.target)),
             looking=passed | (now.looking & ~clear),
-            bracket=_choose(ready, fresh, bracket),
+            bracket=choose(ready, fresh, bracket),
             dipping=jnp.where(ready, dipping, now.dipping),
             which=jnp.where(ready, which, i),
             cleared=cleared & ~passed,
@@ -245,7 +246,3 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
     begin = _Search(start, start, s, yes, nowhere, no, zero.astype(jnp.int64), jnp.zeros(k, bool), balance, no, no, zero)
     final = jax.lax.while_loop(lambda now: ~now.finished, search, begin)
     return final.end, final.found, final.balance
-
-
-def _choose(condition, new, old):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

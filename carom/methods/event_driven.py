@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.contact.laws import SIMULTANEOUS, impact_impulse
 from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TOO_MANY_IMPACTS, UNSETTLED, Chunk, ImpactTable, State
 from carom.numerics.linalg import matvec
+from carom.numerics.trees import choose, write_row
 from carom.system import Mechanics, System
 
 LOOKS = 8  #        points at which a step is searched for contacts
@@ -95,7 +96,9 @@ class EventDriven(eqx.Module):
         t = jnp.asarray(t0, q0.dtype)
         return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
 
-    def advance(self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most) -> Chunk:
+    def advance(
+        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
+    ) -> Chunk:
         """Output steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
         `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
         n = start.q.shape[0]
@@ -111,7 +114,7 @@ class EventDriven(eqx.Module):
         def step(run: _Run):
             now = run.now._replace(t=time(run.steps))
             now = _output_step(self, mechanics, now, time(run.steps + 1), dt, first + run.steps)
-            history = _write(run.history, run.steps, jnp.concatenate([now.q, now.p]))
+            history = write_row(run.history, run.steps, jnp.concatenate([now.q, now.p]))
             return _Run(run.steps + (now.status == OK), now, history)
 
         zero = jnp.zeros((), jnp.int32)
@@ -171,7 +174,7 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
         failure = jnp.where(flight.finite, NOT_CONVERGED, NOT_FINITE)
         status = jnp.where(stuck, failure, OK).astype(jnp.int32)
         keep = accurate & ~landing.doubtful & ~stuck
-        moved = _choose(keep, now._replace(t=t, q=end.q, p=end.p, flown=now.flown + end.length), now)
+        moved = choose(keep, now._replace(t=t, q=end.q, p=end.p, flown=now.flown + end.length), now)
         moved = moved._replace(pace=pace, tried=now.tried + 1, status=status)
         if mechanics.num_contacts == 0:
             return moved
@@ -271,13 +274,13 @@ def _first_contact(method: EventDriven, mechanics: Mechanics, now: _Now, flight:
         end, hit = _land(method, mechanics, now, times[j], times[j + 1], i, (limits[0][i], limits[1][i]), dips[j, i])
         earlier = hit & (end.length <= landing.end.length)
         doubtful = landing.doubtful | ~(hit | dips[j, i])
-        return suspects.at[j, i].set(False), _Landing(_choose(earlier, end, landing.end), landing.hit | earlier, doubtful)
+        return suspects.at[j, i].set(False), _Landing(choose(earlier, end, landing.end), landing.hit | earlier, doubtful)
 
     no = jnp.asarray(False)
     suspects = (closes | dips) & ~jnp.any(at_once)
     _, landing = jax.lax.while_loop(promising, examine, (suspects, _Landing(flight.end, no, no)))
     here = _End(jnp.zeros_like(h), now.q, now.p)
-    return _choose(jnp.any(at_once), _Landing(here, ~no, no), landing)
+    return choose(jnp.any(at_once), _Landing(here, ~no, no), landing)
 
 
 def _look_around(method: EventDriven, mechanics: Mechanics, now: _Now, flight: _Flight):
@@ -314,7 +317,7 @@ def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, li
             low=low,
             high=high,
             next=jnp.where(inside, newton, 0.5 * (low + high)),
-            end=_choose(there | ~above, end, search.end),
+            end=choose(there | ~above, end, search.end),
             hit=search.hit | there | ~above,
             done=there | (high - low <= 2 * EPS * high) | (is_open & (s >= high)),
             tries=search.tries + 1,
@@ -359,7 +362,7 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
     status = jnp.select(failures, [NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS], OK)
     no, one = jnp.asarray(False), jnp.ones(())
     row = ImpactTable(step, t, q, p, p_after, impulse.normal, jnp.argmin(gaps), one, no, no)
-    table = jax.tree.map(lambda rows, new: _write(rows, now.num_impacts, jnp.asarray(new)), now.table, row)
+    table = write_row(now.table, now.num_impacts, row)
     num_impacts = now.num_impacts + (impulse.any | rests)  # the contact that the system rests on has a row of its own
     now = now._replace(p=p_after, met=met, idle=idle, flown=jnp.zeros_like(flown), status=status.astype(jnp.int32))
     return now._replace(table=table, num_impacts=num_impacts)
@@ -367,11 +370,3 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
 
 def _approach(mechanics: Mechanics, q, p, t):
     return mechanics.approach(q, mechanics.velocity(q, p, t), t)
-
-
-def _write(rows, index, row):
-    return jax.lax.dynamic_update_index_in_dim(rows, row.astype(rows.dtype), index, 0)
-
-
-def _choose(condition, new, old):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

@@ -22,6 +22,7 @@ from carom.methods.method import (
 from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
 from carom.numerics.kernel import once, sealed, single_kernel
 from carom.numerics.linalg import dot, matvec
+from carom.numerics.trees import choose, write_row
 from carom.system import Mechanics, System
 
 
@@ -174,7 +175,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
             fine = out.converged & jnp.all(jnp.isfinite(out.p))
             clear = once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & fine)
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
-            history = _write(history, steps, jnp.concatenate([out.q, out.p]))
+            history = write_row(history, steps, jnp.concatenate([out.q, out.p]))
             return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history
 
         carry = (jnp.asarray(True), run.steps, run.q, run.p, gaps, rates, run.history)
@@ -187,7 +188,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         done = _collision_step(
             method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked
         )
-        history = _write(run.history, run.steps, jnp.concatenate([done.q, done.p]))
+        history = write_row(run.history, run.steps, jnp.concatenate([done.q, done.p]))
         steps = run.steps + (asked & (done.status == OK))
         return _Run(steps, done.q, done.p, history, done.table, done.num_impacts, done.status)
 
@@ -208,10 +209,6 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
 
 def _look(mechanics: Mechanics, q, p, t):
     return mechanics.approach(q, mechanics.velocity(q, p, t), t)
-
-
-def _write(rows, index, row):
-    return jax.lax.dynamic_update_index_in_dim(rows, row.astype(rows.dtype), index, 0)
 
 
 # -- one step with care --------------------------------------------------------------------------------------------------
@@ -248,7 +245,7 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
         inwards = touching & (start.gaps + start.rates * s < allowance) & ~pending.active
         strikes = jnp.any(inwards)
         closing = jnp.where(strikes, jnp.argmin(jnp.where(inwards, start.rates, 0.0)), closest_contact(end, touching))
-        found, end = once((found | strikes, _choose(strikes, start, end)))
+        found, end = once((found | strikes, choose(strikes, start, end)))
         leg, t_next = end.leg, jnp.where(found, now.t + end.length, t_end)
 
         table = _record(now, balance, leg, step)
@@ -260,7 +257,7 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
             [NOT_FINITE, NOT_CONVERGED, TOO_MANY_IMPACTS, UNSETTLED],
             OK,
         ).astype(jnp.int32)
-        impact = _choose(found, impact, Pending.none(q, mechanics.num_faces))
+        impact = choose(found, impact, Pending.none(q, mechanics.num_faces))
         return _Step(leg.q, leg.p, t_next, impact, table, num_impacts, ~found, status)
 
     start = _Step(
@@ -335,8 +332,4 @@ def _record(now: _Step, balance, leg: Leg, step) -> ImpactTable:
         balanced=balance,
         fallback=pending.fallback | (pending.balance & ~balance),
     )
-    return jax.tree.map(lambda rows, new: _write(rows, now.num_impacts, jnp.asarray(new)), now.table, row)
-
-
-def _choose(condition, new, old):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+    return write_row(now.table, now.num_impacts, row)
