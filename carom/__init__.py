@@ -14,7 +14,7 @@ import jax as _jax
 
 _jax.config.update("jax_enable_x64", True)
 
-from carom import diagnostics, models
+from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
 from carom.errors import CaromError, InputError, SolveError
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
@@ -59,6 +59,7 @@ __all__ = [
     "Variational",
     "VariationalCollision",
     "diagnostics",
+    "drawing",
     "models",
     "rollout",
     "solve",

@@ -1,5 +1,6 @@
 """What came out: the grid, the impacts, and a status that says what went wrong, where, when, and what to try."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -145,6 +146,7 @@ class Solution:
     compile_seconds: float  #  spent compiling, 0 if it was compiled before
     steps: int = -1  #         taken; the grid keeps all of them, or every stride-th
     name: str = "run"
+    shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
 
     @property
     def num_steps(self) -> int:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -34,6 +35,7 @@ def solve(
     progress: bool | None = None,
     throw: bool = True,
     name: str = "run",
+    shape: Callable[..., Any] | None = None,
 ) -> Solution:
     """Simulate `system` with `method` from (q0, v0) over `num_steps` steps of length `dt`.
 
@@ -42,6 +44,7 @@ def solve(
     - `stride`: keep every `stride`-th state of the grid (all impacts are kept): long runs in little memory.
     - `progress`: a bar on stderr; by default when that is a terminal and the run takes longer than a second.
     - `throw`: raise `carom.SolveError` (with `.solution`, up to there) when the run fails; otherwise look at `.status`.
+    - `name`, `shape`: what plots, animations and reports call the run, and what they draw (see `carom.drawing`).
     """
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0)
@@ -99,6 +102,7 @@ def solve(
         compile_seconds=compile_seconds,
         steps=done,
         name=name,
+        shape=shape,
     )
     if throw and not status.ok:
         raise SolveError(f"{status.message}. What was computed before is in .solution of this error", solution)

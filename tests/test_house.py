@@ -17,6 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up: a module imports from lines above its own, or from its own package.
 LAYERS = [
     {"errors", "named", "spaces", "numerics"},
+    {"drawing"},
     {"contact"},
     {"system"},
     {"methods"},

@@ -78,7 +78,7 @@ def test_energies_of_several_runs_stand_beside_each_other(run, tmp_path):
 def test_bodies_draw_themselves(run, tmp_path):
     model = carom.models.particle()
     figure = plot_motion(run, model.shape, tmp_path / "motion.png", frames=10, until=5.0)
-    assert len(figure.axes[0].lines) == 10
+    assert len(figure.axes[0].lines) == 11  # and the floor, once
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[0.0, 1.0]]
 
 

@@ -6,11 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
-from carom.models.model import Model, disk
+from carom.drawing import disk, wall
+from carom.models.model import Model
 from carom.spaces import Euclidean
 from carom.system import System
 
 _PLANE = Euclidean(3, ("x", "y", "theta"))
+_FLOOR = wall((0.0, 0.0), (1.0, 0.0))
 
 
 def _falling_body(q, v, params):
@@ -32,7 +34,7 @@ def _outline(q, params):
     corners = np.asarray(params["corners"])
     c, s = np.cos(q[2]), np.sin(q[2])
     turned = corners @ np.array([[c, s], [-s, c]])
-    return [np.concatenate([turned, turned[:1]]) + np.asarray(q[:2])]
+    return [np.concatenate([turned, turned[:1]]) + np.asarray(q[:2]), _FLOOR]
 
 
 def star(mass: float = 1.0, size: float = 1.0, gravity: float = 9.81, cubic: float = 0.0) -> Model:
@@ -188,4 +190,4 @@ def rough_impact(v: Sequence[float], mass: float, radius: float, inertia: float,
 def _disk_outline(q, params):
     r = float(params["radius"])
     spoke = np.array([[q[0], q[1]], [q[0] + r * np.cos(q[2]), q[1] + r * np.sin(q[2])]])
-    return [disk(q[0], q[1], r), spoke]
+    return [disk(q[0], q[1], r), spoke, _FLOOR]

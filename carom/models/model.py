@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from carom.errors import InputError
 from carom.methods.variational import VariationalCollision
 from carom.solution import Solution
@@ -27,7 +25,7 @@ class Model:
     dt: float
     num_steps: int = 10_000
     source: str = ""  #               citation key and section
-    shape: Callable[..., Any] | None = None  #  (q, params) ↦ list of (x, y) outlines to draw, in the plane
+    shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of its picture, see carom/drawing.py
     exact: dict[str, Callable[..., Any]] = field(default_factory=dict)  # known answers, by name
 
     def solve(self, method: Any = None, **changes: Any) -> Solution:
@@ -38,13 +36,8 @@ class Model:
                 close = difflib.get_close_matches(key, self.params, 1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise InputError(f"{self.name} has no parameter {key!r}; it has {', '.join(self.params)}{hint}")
-        arguments: dict[str, Any] = {"q0": self.q0, "v0": self.v0, "dt": self.dt, "num_steps": self.num_steps, "name": self.name}
+        arguments: dict[str, Any] = {"q0": self.q0, "v0": self.v0, "dt": self.dt, "num_steps": self.num_steps}
+        arguments |= {"name": self.name, "shape": self.shape}
         arguments |= changes
         method = VariationalCollision() if method is None else method
         return solve(self.system, method, params={**self.params, **params}, **arguments)
-
-
-def disk(x: float, y: float, radius: Any) -> np.ndarray:
-    """A circle as an outline to draw."""
-    angle = np.linspace(0, 2 * np.pi, 49)
-    return np.stack([x + float(radius) * np.cos(angle), y + float(radius) * np.sin(angle)], axis=1)

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
+from carom.drawing import line, wall
 from carom.models.model import Model
 from carom.spaces import Euclidean
 from carom.system import System
@@ -42,7 +43,7 @@ def particle(mass: float = 1.0, gravity: float = 9.81, cubic: float = 0.0, resti
 
 
 def _point(q, params):
-    return [np.array([[q[0], q[1]]])]
+    return [np.array([[q[0], q[1]]]), wall((0.0, 0.0), (1.0, 0.0))]
 
 
 def energy_kick(dt: float, fraction_before: float, fraction_after: float, mass: float = 1.0, gravity: float = 9.81) -> float:
@@ -117,7 +118,7 @@ def corner_period(height: float = 1.0, gravity: float = 9.81) -> float:
 def _wedge_outline(q, params):
     tilt = (float(params["angle"]) - np.pi / 2) / 2
     c, s = np.cos(tilt), np.sin(tilt)
-    return [np.array([[q[0], q[1]]]), 1.5 * np.array([[c, -s], [0.0, 0.0], [-s, c]])]
+    return [np.array([[q[0], q[1]]]), line(1.5 * np.array([[c, -s], [0.0, 0.0], [-s, c]]), fixed=True)]
 
 
 def _air(v, params):

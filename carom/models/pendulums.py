@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
-from carom.models.model import Model, disk
+from carom.drawing import disk, wall
+from carom.models.model import Model
 from carom.spaces import Euclidean
 from carom.system import System
 
@@ -54,10 +55,9 @@ def time_between_impacts(angle: float, length: float = 1.0, gravity: float = 9.8
 
 
 def _pendulum_outline(q, params):
-    length, wall = float(params["length"]), float(params["wall"])
+    length, position = float(params["length"]), float(params["wall"])
     x, y = length * np.sin(q[0]), -length * np.cos(q[0])
-    wall_line = np.array([[wall, -1.2 * length], [wall, 0.2 * length]])
-    return [np.array([[0.0, 0.0], [x, y]]), disk(x, y, 0.05 * length), wall_line]
+    return [np.array([[0.0, 0.0], [x, y]]), disk(x, y, 0.05 * length), wall((position, 0.0), (position, 1.0))]
 
 
 def _double(q, v, params):
@@ -118,9 +118,9 @@ def double_pendulum(
 
 
 def _double_outline(q, params):
-    l1, l2, wall = (float(params[name]) for name in ("length1", "length2", "wall"))
+    l1, l2, position = (float(params[name]) for name in ("length1", "length2", "wall"))
     joint = np.array([l1 * np.sin(q[0]), -l1 * np.cos(q[0])])
     tip = joint + np.array([l2 * np.sin(q[1]), -l2 * np.cos(q[1])])
     size = 0.04 * (l1 + l2)
-    wall_line = np.array([[wall, -1.1 * (l1 + l2)], [wall, 0.2 * l1]])
-    return [np.stack([np.zeros(2), joint, tip]), disk(joint[0], joint[1], size), disk(tip[0], tip[1], size), wall_line]
+    links = np.stack([np.zeros(2), joint, tip])
+    return [links, disk(joint[0], joint[1], size), disk(tip[0], tip[1], size), wall((position, 0.0), (position, 1.0))]

@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
+from carom.drawing import disk, wall
 from carom.errors import InputError
-from carom.models.model import Model, disk
+from carom.models.model import Model
 from carom.spaces import Euclidean
 from carom.system import System
 
@@ -132,6 +133,6 @@ def compressed_speed(hits: int, ball: float, wall: float) -> float:
     return ball + 2 * hits * wall
 
 
-def _piston_outline(q, params):
-    wall = np.array([[0.0, -0.1], [0.0, 0.1]])
-    return [disk(q[0], 0.0, 0.02 * float(params["length"])), wall]
+def _piston_outline(q, t, params):
+    walls = [wall((x, 0.0), (x, 1.0)) for x in (0.0, float(piston_position(t, params)))]
+    return [disk(q[0], 0.0, 0.02 * float(params["length"])), *walls]

@@ -14,6 +14,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from carom.drawing import Part, film, moving
+from carom.errors import InputError
 from carom.solution import Solution
 from carom.system import System
 
@@ -121,24 +123,47 @@ def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = Non
 
 
 def plot_motion(
-    solution: Solution, shape: Any, path: str | Path | None = None, frames: int = 40, until: float | None = None
+    solution: Solution, shape: Any = None, path: str | Path | None = None, frames: int = 40, until: float | None = None
 ) -> Figure:
-    """The body itself at equally spaced times up to `until`, later ones darker; `shape` is the `shape` of a `Model`."""
+    """The body itself at equally spaced times up to `until`, later ones darker; `shape` is by default that of the run."""
+    shape = solution.shape if shape is None else shape
+    if shape is None:
+        raise InputError("this run has no picture: pass shape= to solve, or here (see carom.drawing)")
     last = len(solution.t) if until is None else max(2, int(np.searchsorted(solution.t, until)))
     chosen = np.unique(np.linspace(0, last - 1, frames).astype(int))
-    pictures = [[np.asarray(line) for line in shape(solution.q[i], solution.params)] for i in chosen]
-    width, height = np.ptp(np.concatenate([line for picture in pictures for line in picture]), axis=0)
+    reel = film(shape, solution.t[chosen], solution.q[chosen], solution.params)
+    seen = np.concatenate([reel.points[:, reel.starts[i] : reel.starts[i + 1]].reshape(-1, reel.dim) for i in moving(reel.parts)])
+    width, height = np.ptp(seen, axis=0)[:2]
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(8.5, float(np.clip(7.6 * height / max(width, 1e-300), 1.6, 7.0)) + 0.7), layout="constrained")
-        axis = figure.subplots()
-        for order, picture in enumerate(pictures):
-            strength = 0.15 + 0.85 * (order + 1) / len(pictures)
-            for line in picture:
-                mark = {"marker": "o", "markersize": 4} if len(line) == 1 else {}
-                axis.plot(*line.T, color=COLOURS[1], alpha=strength, linewidth=1.0, **mark)
-        axis.set_aspect("equal", adjustable="datalim")
+        flat = reel.dim == 2
+        tall = float(np.clip(7.6 * height / max(width, 1e-300), 1.6, 7.0)) if flat else 7.0
+        figure = Figure(figsize=(8.5, tall + 0.7), layout="constrained")
+        axis = figure.subplots() if flat else figure.add_subplot(projection="3d")
+        for frame in range(len(chosen)):
+            strength = 0.15 + 0.85 * (frame + 1) / len(chosen)
+            for i, part in enumerate(reel.parts):
+                if frame == 0 or not part.fixed:
+                    draw_part(axis, part, reel.part(frame, i), 1.0 if part.fixed else strength)
+        if flat:
+            axis.set_aspect("equal", adjustable="datalim")
+        else:
+            axis.set_aspect("equal")  # pyright: ignore[reportArgumentType]
         axis.set_title(f"{solution.name}, t = {solution.t[chosen[0]]:g} … {solution.t[chosen[-1]]:g}", loc="left", fontsize=11)
         return _finished(figure, path)
+
+
+def draw_part(axis: Any, part: Part, points: np.ndarray, strength: float = 1.0) -> Any:
+    """One part of a picture, in the plane or in space."""
+    style = {"color": _INK if part.fixed else COLOURS[1], "alpha": strength, "linewidth": 1.0}
+    if part.kind == "wall":
+        return axis.axline(points[0], points[1], **style, zorder=0.8)
+    if part.kind == "mesh":
+        return axis.plot_trisurf(
+            *points.T, triangles=part.triangles, color=COLOURS[1], alpha=strength, linewidth=0.2, edgecolor=_INK
+        )
+    if part.kind == "dots":
+        return axis.plot(*points.T, "o", markersize=4, **style)[0]
+    return axis.plot(*points.T, **style)[0]
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,136 @@
+"""How a system looks: lines, points, walls and meshes as functions of its configuration.
+
+A *shape* is a function of any of `q, t, params` (by name) that returns the parts of a picture, always the same parts in the same
+order; only their points move. Pass it as `carom.solve(..., shape=...)`, or give it to a `Model`: plots, animations and reports draw
+what it returns. A part is
+
+- an array `[k, 2]` or `[k, 3]`: a line through k points (a closed one is filled), or a dot where k is 1;
+- `dots(points)`: k dots;
+- `wall(a, b)`: the endless straight line through two points of the plane;
+- `mesh(vertices, triangles)`: a surface in space;
+- any of them with `fixed=True`: scenery, drawn behind what moves.
+
+    def shape(q, params):
+        return [disk(q[0], q[1], params["radius"]), wall((0, 0), (1, 0))]
+
+All parts of one picture lie in the plane, or all in space.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from carom.errors import InputError
+from carom.named import Named
+
+KINDS = ("line", "dots", "wall", "mesh")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a picture."""
+
+    points: np.ndarray  #                    [k, 2] or [k, 3]
+    kind: str = "line"  #                    one of KINDS
+    fixed: bool = False  #                   scenery
+    triangles: np.ndarray | None = None  #   [m, 3] indices of points, of a mesh
+
+
+def line(points: Any, fixed: bool = False) -> Part:
+    """A line through points; filled if it ends where it starts (in the plane)."""
+    return Part(_points(points), "line", fixed)
+
+
+def dots(points: Any, fixed: bool = False) -> Part:
+    return Part(_points(points), "dots", fixed)
+
+
+def wall(a: Any, b: Any) -> Part:
+    """The endless straight line through a and b: a floor, a wall. It belongs to the scenery."""
+    return Part(_points([a, b]), "wall", True)
+
+
+def mesh(vertices: Any, triangles: Any, fixed: bool = False) -> Part:
+    """A surface in space: triangles hold three indices of vertices each."""
+    corners, faces = _points(vertices), np.asarray(triangles, int)
+    if corners.shape[1] != 3 or faces.ndim != 2 or faces.shape[1] != 3:
+        raise InputError(f"a mesh needs vertices [k, 3] and triangles [m, 3]; got {corners.shape} and {faces.shape}")
+    if faces.size and (faces.min() < 0 or faces.max() >= len(corners)):
+        raise InputError(f"a triangle of the mesh names vertex {faces.max()}; there are {len(corners)}")
+    return Part(corners, "mesh", fixed, faces)
+
+
+def disk(x: float, y: float, radius: Any) -> np.ndarray:
+    """A circle as an outline to draw."""
+    angle = np.linspace(0, 2 * np.pi, 49)
+    return np.stack([x + float(radius) * np.cos(angle), y + float(radius) * np.sin(angle)], axis=1)
+
+
+def _points(value: Any) -> np.ndarray:
+    points = np.atleast_2d(np.asarray(value, float))
+    if points.ndim != 2 or points.shape[1] not in (2, 3):
+        raise InputError(f"a part of a picture must be an array [k, 2] or [k, 3] of points; got shape {np.shape(value)}")
+    return points
+
+
+def picture(shape: Callable[..., Any] | Named, q: Any, t: float, params: Any) -> list[Part]:
+    """The parts at one configuration."""
+    shape = shape if isinstance(shape, Named) else Named(shape, ("q", "t", "params"), "shape")
+    parts: list[Part] = []
+    for item in shape(q=q, t=t, params=params):
+        if isinstance(item, Part):
+            parts.append(item)
+        else:
+            points = _points(item)
+            parts.append(Part(points, "dots" if len(points) == 1 else "line"))
+    if len({part.points.shape[1] for part in parts}) != 1:
+        raise InputError("a shape must return at least one part, and all of them in the plane or all in space")
+    return parts
+
+
+@dataclass(frozen=True)
+class Film:
+    """A picture at many times: the points of all parts in one array."""
+
+    t: np.ndarray  #             [frames]
+    points: np.ndarray  #        [frames, points, 2 or 3]
+    parts: tuple[Part, ...]  #   at the first time: what each is
+    starts: tuple[int, ...]  #   where in `points` each part starts, and the end of the last
+
+    @property
+    def dim(self) -> int:
+        return self.points.shape[2]
+
+    def part(self, frame: int, i: int) -> np.ndarray:
+        return self.points[frame, self.starts[i] : self.starts[i + 1]]
+
+
+def film(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any) -> Film:
+    """The picture at the given times and configurations."""
+    named = Named(shape, ("q", "t", "params"), "shape")
+    params = _plain(params)
+    first = picture(named, q[0], float(t[0]), params)
+    sizes = [len(part.points) for part in first]
+    points = np.empty((len(t), sum(sizes), first[0].points.shape[1]))
+    for i in range(len(t)):
+        parts = picture(named, q[i], float(t[i]), params)
+        if [len(part.points) for part in parts] != sizes:
+            raise InputError(f"the shape returned other parts at t = {t[i]:g} than at the start: only the points may move")
+        points[i] = np.concatenate([part.points for part in parts])
+    return Film(t, points, tuple(first), tuple(np.cumsum([0, *sizes]).tolist()))
+
+
+def _plain(params: Any) -> Any:
+    """Numbers of the host: a shape is plain numpy, and reading a device array thousands of times is slow."""
+    if isinstance(params, dict):
+        return {key: _plain(value) for key, value in params.items()}
+    if isinstance(params, (list, tuple)) and not hasattr(params, "_fields"):
+        return type(params)(_plain(value) for value in params)
+    return np.asarray(params) if hasattr(params, "__array__") else params
+
+
+def moving(parts: Sequence[Part]) -> list[int]:
+    """The numbers of the parts that are not scenery; all of them if everything is."""
+    return [i for i, part in enumerate(parts) if not part.fixed] or list(range(len(parts)))
