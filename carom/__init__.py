@@ -23,6 +23,7 @@ from carom.rollout import rollout
 from carom.solution import Impacts, Solution, Status
 from carom.solve import solve
 from carom.spaces import Euclidean
+from carom.store import load
 from carom.system import System
 
 __version__ = "0.1.0"
@@ -60,6 +61,7 @@ __all__ = [
     "VariationalCollision",
     "diagnostics",
     "drawing",
+    "load",
     "models",
     "rollout",
     "solve",

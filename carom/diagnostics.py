@@ -11,7 +11,7 @@ import numpy as np
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.named import Named
-from carom.solution import Solution
+from carom.solution import Solution, gaps_along
 from carom.system import System
 
 
@@ -67,12 +67,7 @@ def penetration(solution: Solution, samples: int = 0) -> float:
 
 
 def _depth(system: System, params: Any, t: np.ndarray, q: np.ndarray) -> float:
-    return float(jnp.maximum(0.0, -jnp.min(_gaps(system, params, t, q))))
-
-
-@eqx.filter_jit
-def _gaps(system, params, t, q):
-    return jax.vmap(system.bind(params, q.shape[1]).gaps)(q, t)
+    return float(jnp.maximum(0.0, -jnp.min(gaps_along(system, params, t, q))))
 
 
 @eqx.filter_jit
@@ -85,7 +80,7 @@ def _inner_depth(rule, system, params, part, t, q, p):
 
 def gaps(solution: Solution) -> np.ndarray:
     """All gaps along the grid, one column per contact."""
-    return np.asarray(_gaps(solution.system, solution.params, solution.t, solution.q))
+    return solution.gaps
 
 
 def step_jacobian(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:

@@ -13,7 +13,11 @@ from carom.methods import method as codes
 from carom.numerics.sequences import accumulation_time
 from carom.system import System
 
+MANY_CONTACTS = 32  # more gaps than these are not kept one by one
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import xarray as xr
     from matplotlib.figure import Figure
 
@@ -149,6 +153,12 @@ class Solution:
     shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
 
     @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The names of the coordinates."""
+        space = self.system.space
+        return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
+
+    @property
     def num_steps(self) -> int:
         return self.steps if self.steps >= 0 else len(self.t) - 1
 
@@ -159,6 +169,16 @@ class Solution:
     @cached_property
     def energy(self) -> np.ndarray:
         return np.asarray(_energies(self.system, self.params, self.t, self.q, self.p))
+
+    @cached_property
+    def gaps(self) -> np.ndarray:
+        """All gaps along the grid, one column per contact."""
+        return np.asarray(gaps_along(self.system, self.params, self.t, self.q))
+
+    @cached_property
+    def smallest_gap(self) -> np.ndarray | None:
+        """The smallest of all gaps along the grid; None without contacts."""
+        return np.asarray(_smallest(self.system, self.params, self.t, self.q)) if self.system.contacts else None
 
     @property
     def energy_error(self) -> np.ndarray:
@@ -204,33 +224,44 @@ class Solution:
         )
 
     def to_xarray(self) -> "xr.Dataset":
-        """A labelled dataset: the grid along `time`, the impacts along `impact`."""
+        """A labelled dataset: the grid along `time`, the impacts along `impact`; of many contacts only the smallest gap."""
         import xarray as xr
 
-        names = self.system.space.names if self.system.space else [f"q{i}" for i in range(self.q.shape[1])]
         hits = self.impacts
+        gaps: dict[str, Any] = {} if self.smallest_gap is None else {"smallest_gap": ("time", self.smallest_gap)}
+        if 0 < len(hits.names) <= MANY_CONTACTS:
+            gaps["gaps"] = (("time", "contact"), self.gaps)
         return xr.Dataset(
             {
                 "q": (("time", "coordinate"), self.q, {"long_name": "configuration"}),
                 "p": (("time", "coordinate"), self.p, {"long_name": "momentum"}),
                 "v": (("time", "coordinate"), self.v, {"long_name": "velocity"}),
                 "energy": ("time", self.energy),
+                **gaps,
+                "impact_step": ("impact", hits.step),
                 "impact_q": (("impact", "coordinate"), hits.q),
                 "impact_p_before": (("impact", "coordinate"), hits.p_before),
                 "impact_p_after": (("impact", "coordinate"), hits.p_after),
                 "impact_contact": ("impact", hits.contact),
                 "impact_impulse": ("impact", hits.impulse),
                 "impact_impulses": (("impact", "contact"), hits.impulses),
+                "impact_scale": ("impact", hits.scale),
                 "impact_fallback": ("impact", hits.fallback),
             },
             coords={
                 "time": self.t,
-                "coordinate": list(names),
-                "contact": list(hits.names),
+                "coordinate": np.array(self.coordinates, dtype=object),
+                "contact": np.array(hits.names, dtype=object),
                 "impact_time": ("impact", hits.t),
             },
             attrs={"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message},
         )
+
+    def save(self, path: "str | Path") -> "Path":
+        """Write the run to `path`, *.zarr or *.nc; `carom.load` reads it, and xarray does."""
+        from carom.store import save
+
+        return save(self, path)
 
     def plot(self, path: str | None = None) -> "Figure":
         """Coordinates, gaps and energy against time, impacts marked; saved to `path` if given."""
@@ -249,3 +280,15 @@ def _velocities(system: System, params: Any, t, q, p):
 def _energies(system: System, params: Any, t, q, p):
     m = system.bind(params, q.shape[1])
     return jax.vmap(lambda q, p, t: m.energy(q, m.velocity(q, p, t), t))(q, p, t)
+
+
+@eqx.filter_jit
+def gaps_along(system: System, params: Any, t, q):
+    """The gaps of all contacts at each of many times."""
+    return jax.vmap(system.bind(params, q.shape[1]).gaps)(q, t)
+
+
+@eqx.filter_jit
+def _smallest(system: System, params: Any, t, q):
+    mechanics = system.bind(params, q.shape[1])
+    return jax.vmap(lambda q, t: mechanics.gaps(q, t).min())(q, t)

@@ -22,6 +22,7 @@ LAYERS = [
     {"system"},
     {"methods"},
     {"solution", "rollout", "validate"},
+    {"store"},
     {"solve"},
     {"models", "diagnostics", "ensemble"},
     {"report"},

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +15,6 @@ from matplotlib.figure import Figure
 from carom.drawing import Part, film, moving
 from carom.errors import InputError
 from carom.solution import Solution
-from carom.system import System
 
 INTERVALS = 1500  # about one per pixel
 COLOURS = ("#c4502d", "#1f5f8b", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#555555")
@@ -67,9 +64,9 @@ def largest(t: np.ndarray, y: np.ndarray, intervals: int = 400) -> tuple[np.ndar
 
 def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
     """Coordinates, the smallest gap and the change of the energy against time, impacts marked; saved to `path` if given."""
-    names = coordinate_names(solution)
+    names = solution.coordinates
     apart = len(names) <= 4  # a panel for each coordinate
-    gaps = smallest_gap(solution)
+    gaps = solution.smallest_gap
     heights = [1.0] * (len(names) if apart else 1) + ([1.0] if gaps is not None else []) + [1.4]
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(8.5, 1.1 + 1.35 * sum(heights)), layout="constrained")
@@ -167,24 +164,6 @@ def draw_part(axis: Any, part: Part, points: np.ndarray, strength: float = 1.0) 
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------------
-
-
-def coordinate_names(solution: Solution) -> tuple[str, ...]:
-    space = solution.system.space
-    return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(solution.q.shape[1]))
-
-
-def smallest_gap(solution: Solution) -> np.ndarray | None:
-    """The smallest of all gaps at each time, None without contacts."""
-    if not solution.system.contacts:
-        return None
-    return np.asarray(_smallest(solution.system, solution.params, solution.t, solution.q))
-
-
-@eqx.filter_jit
-def _smallest(system: System, params: Any, t, q):
-    mechanics = system.bind(params, q.shape[1])
-    return jax.vmap(lambda q, t: mechanics.gaps(q, t).min())(q, t)
 
 
 def _series(axis: Axes, solution: Solution, values: np.ndarray, label: str, colour: str, floor: float = 0.0) -> None:
