@@ -1,8 +1,11 @@
 """The verb: run compiled chunks from a host loop, with progress, bounded memory and everything kept when something fails."""
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -10,13 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.checkpoint import Checkpoint, identity
 from carom.errors import InputError, SolveError
 from carom.methods.method import OK, Chunk, State
 from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem
 
-LONGEST_CHUNK = 1 << 17
+LONGEST_CHUNK = 1 << 17  # steps
+LARGEST_CHUNK = 1 << 21  # numbers in the states of a chunk
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
 
@@ -34,6 +39,8 @@ def solve(
     stride: int = 1,
     progress: bool | None = None,
     throw: bool = True,
+    checkpoint: str | Path | None = None,
+    every: int | None = None,
     name: str = "run",
     shape: Callable[..., Any] | None = None,
 ) -> Solution:
@@ -44,69 +51,152 @@ def solve(
     - `stride`: keep every `stride`-th state of the grid (all impacts are kept): long runs in little memory.
     - `progress`: a bar on stderr; by default when that is a terminal and the run takes longer than a second.
     - `throw`: raise `carom.SolveError` (with `.solution`, up to there) when the run fails; otherwise look at `.status`.
+    - `checkpoint`, `every`: write to this *.zarr every so many steps (by default once a minute). The same call goes on with a run
+      that was killed, bit for bit, and returns one that is finished.
     - `name`, `shape`: what plots, animations and reports call the run, and what they draw (see `carom.drawing`).
+
+    Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0)
     if stride < 1:
         raise InputError(f"stride must be a positive whole number; got {stride}")
-    most = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
-    length = min(LONGEST_CHUNK, max(256, 1 << (total - 1).bit_length()))
+    if every is not None and checkpoint is None:
+        raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
+    disk = None
+    if checkpoint is not None:
+        numbers = {"dt": step, "num_steps": total, "max_impacts": max_impacts, "stride": stride, "every": every}
+        disk = Checkpoint(checkpoint, every, identity(system, method, problem, **numbers))
+        finished = disk.finished(system=system, method=method, shape=shape)
+        if finished is not None:
+            return _checked(finished, throw)
+    march = _March(system, method, problem, step, total, max_impacts, stride, disk)
+    march.compile()
+    interrupted = march.go(_Bar(total, max_impacts, progress))
 
-    def advance(state: State, first: int, limit: int, most: int) -> Chunk:
-        rows = ROWS + getattr(method, "max_impacts_per_step", 0)
-        first_, limit_, most_ = (jnp.asarray(i, jnp.int32) for i in (first, limit, most))
-        return _chunk(method, system, problem.params, state, jnp.asarray(step), first_, limit_, most_, length, rows)
-
-    state = State(problem.t0, problem.q0, problem.p0)
-    before = _traces[0]
-    clock = time.perf_counter()
-    jax.block_until_ready(advance(state, 0, 0, most))  # nothing is done here but compiling
-    compile_seconds = time.perf_counter() - clock if _traces[0] > before else 0.0
-
-    clock = time.perf_counter()
-    states: list[np.ndarray] = []
-    tables, done, code, interrupted = [], 0, OK, False
-    with _Bar(total, most if max_impacts is not None else None, progress) as bar:
-        while done < total and code == OK and sum(map(_rows, tables)) < most:
-            try:
-                chunk = advance(state, done, min(length, total - done), most - sum(map(_rows, tables)))
-                steps, code = int(chunk.steps), int(chunk.status)
-            except KeyboardInterrupt:
-                interrupted = True
-                break
-            hits = int(chunk.num_impacts)
-            kept = slice(-(done + 1) % stride, steps, stride)  # the states after steps stride, 2·stride, …
-            states.append(np.asarray(chunk.states)[kept] if stride == 1 else np.asarray(chunk.states)[kept].copy())
-            tables.append(jax.tree.map(lambda x, hits=hits: np.asarray(x)[:hits], chunk.impacts))
-            state = State(problem.t0, chunk.state.q, chunk.state.p)
-            done += steps
-            bar.update(done, sum(map(_rows, tables)))
-    seconds = time.perf_counter() - clock
-
-    impacts = Impacts.from_tables(tables, problem.q0.size, problem.owner, problem.contact_names)
-    status = _status(code, done, step, problem, impacts, method, max_impacts, interrupted)
+    impacts = Impacts.from_tables(march.tables, problem.q0.size, problem.owner, problem.contact_names)
     n = problem.q0.size
-    grid = np.concatenate([np.concatenate([problem.q0, problem.p0])[None], *states])
+    grid = np.concatenate([np.concatenate([problem.q0, problem.p0])[None], *march.states])
     solution = Solution(
-        t=float(problem.t0) + step * stride * np.arange(done // stride + 1),
+        t=float(problem.t0) + step * stride * np.arange(march.done // stride + 1),
         q=grid[:, :n],
         p=grid[:, n:],
         dt=step,
         impacts=impacts,
-        status=status,
+        status=_status(march.code, march.done, step, problem, impacts, method, max_impacts, interrupted),
         system=system,
         method=method,
         params=problem.params,
-        seconds=seconds,
-        compile_seconds=compile_seconds,
-        steps=done,
+        seconds=march.seconds,
+        compile_seconds=march.compile_seconds,
+        steps=march.done,
         name=name,
         shape=shape,
     )
-    if throw and not status.ok:
-        raise SolveError(f"{status.message}. What was computed before is in .solution of this error", solution)
+    if disk is not None:
+        disk.release() if interrupted else disk.finish(solution)
+    return _checked(solution, throw)
+
+
+def _checked(solution: Solution, throw: bool) -> Solution:
+    if throw and not solution.status.ok:
+        raise SolveError(f"{solution.status.message}. What was computed before is in .solution of this error", solution)
     return solution
+
+
+class _March:
+    """The host loop: chunk after chunk, cut by the numbers of the problem alone, so that a run is the same whenever it is made."""
+
+    def __init__(
+        self, system, method, problem: Problem, step: float, total: int, max_impacts, stride: int, disk: Checkpoint | None
+    ):
+        self.system, self.method, self.problem, self.step, self.total = system, method, problem, step, total
+        self.most = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
+        self.stride, self.disk = stride, disk
+        self.length = _chunk_length(total, problem.q0.size)
+        self.state = State(problem.t0, problem.q0, problem.p0)
+        self.states: list[np.ndarray] = []
+        self.tables: list[Any] = []
+        self.done, self.impacts, self.code = 0, 0, OK
+        self.seconds = self.compile_seconds = 0.0
+        found = disk.resume() if disk is not None else None
+        if found is not None:
+            self.states, self.tables, last = found
+            self.done, self.seconds = last["done"], last["seconds"]
+            self.impacts = sum(len(table.t) for table in self.tables)
+            self.state = State(problem.t0, jnp.asarray(last["q"]), jnp.asarray(last["p"]))
+
+    def compile(self) -> None:
+        before, clock = _traces[0], time.perf_counter()
+        jax.block_until_ready(self.chunk(0))  # nothing is done here but compiling
+        self.compile_seconds = time.perf_counter() - clock if _traces[0] > before else 0.0
+
+    def chunk(self, limit: int) -> Chunk:
+        rows = ROWS + getattr(self.method, "max_impacts_per_step", 0)
+        first, last, most = (jnp.asarray(i, jnp.int32) for i in (self.done, limit, self.most - self.impacts))
+        problem, dt = self.problem, jnp.asarray(self.step)
+        return _chunk(self.method, self.system, problem.params, self.state, dt, first, last, most, self.length, rows)
+
+    def go(self, bar: "_Bar") -> bool:
+        """All chunks; whether Ctrl-C ended them."""
+        with bar, _Interrupt() as interrupt:
+            while self.done < self.total and self.code == OK and self.impacts < self.most and not interrupt.asked:
+                try:
+                    self.advance()
+                except KeyboardInterrupt:
+                    interrupt.asked = True
+                bar.update(self.done, self.impacts)
+        unfinished = interrupt.asked and self.done < self.total and self.code == OK and self.impacts < self.most
+        if unfinished and self.disk is not None:
+            self.disk.commit(self.done, self.state, self.seconds)
+        return unfinished
+
+    def advance(self) -> None:
+        limit = min(self.length, self.total - self.done)
+        if self.disk is not None and self.disk.every is not None:
+            limit = min(limit, self.disk.every - self.done % self.disk.every)
+        clock = time.perf_counter()
+        chunk = self.chunk(limit)
+        steps, code, hits = int(chunk.steps), int(chunk.status), int(chunk.num_impacts)
+        kept = np.asarray(chunk.states)[-(self.done + 1) % self.stride : steps : self.stride]  # after steps stride, 2·stride, …
+        kept = kept if 2 * len(kept) > self.length else kept.copy()  # a view would keep the whole buffer
+        table = jax.tree.map(lambda x: np.asarray(x)[:hits], chunk.impacts)
+        self.states.append(kept)
+        self.tables.append(table)
+        self.state = State(self.problem.t0, chunk.state.q, chunk.state.p)
+        self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, code
+        self.seconds += time.perf_counter() - clock
+        if self.disk is not None:
+            self.disk.add(kept, table, self.done, self.state, self.seconds)
+
+
+def _chunk_length(total: int, n: int) -> int:
+    """A power of two: as long as the run, but with a bounded number of entries (a beam has hundreds of coordinates)."""
+    longest = min(LONGEST_CHUNK, 1 << (LARGEST_CHUNK // (2 * n)).bit_length() - 1)
+    return max(256, min(longest, 1 << (total - 1).bit_length()))
+
+
+class _Interrupt:
+    """Ctrl-C asks once and insists the second time; only where nobody else has taken the signal."""
+
+    def __init__(self) -> None:
+        self.asked = self.taken = False
+
+    def __enter__(self) -> "_Interrupt":
+        here = threading.current_thread() is threading.main_thread()
+        if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self.taken = True
+            signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, *_: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *_: Any) -> None:
+        if self.taken:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _traces = [0]  # how often `_chunk` was traced: tells a compilation from a cached call
@@ -116,10 +206,6 @@ _traces = [0]  # how often `_chunk` was traced: tells a compilation from a cache
 def _chunk(method, system, params, state, dt, first, limit, most, length, rows):
     _traces[0] += 1
     return method.advance(system, params, state, dt, first, limit, length, rows, most, kernel=True)
-
-
-def _rows(table: Any) -> int:
-    return len(table.t)
 
 
 def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted) -> Status:

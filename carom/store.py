@@ -53,15 +53,17 @@ class MethodRecord:
 # -- saving --------------------------------------------------------------------------------------------------------------
 
 
-def save(solution: Solution, path: str | Path) -> Path:
-    """Write a run to `path` (.zarr or .nc), replacing a run that is there; either all of it is written, or nothing changes."""
+def save(solution: Solution, path: str | Path, identity: dict[str, str] | None = None) -> Path:
+    """Write a run to `path` (.zarr or .nc), replacing a run that is there; either all of it is written, or nothing changes.
+
+    `identity` is what a checkpointed run is recognised by."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise InputError(f"a run is saved as {' or '.join('*' + s for s in SUFFIXES)}; got {str(path)!r}")
     if path.exists() and (any(path.iterdir()) if path.is_dir() else path.stat().st_size):
         header(path)  # refuses to replace what is not a run
     dataset = solution.to_xarray().assign(_leaves(solution.params)[1])
-    dataset.attrs["carom"] = json.dumps(_header(solution, dataset))
+    dataset.attrs["carom"] = json.dumps({**_header(solution, dataset), "identity": identity})
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -208,7 +210,7 @@ def load(
         if name in data:
             solution.__dict__[name] = data[name]
     if not contacts:
-        solution.__dict__ |= {"gaps": np.zeros((len(solution.t), 0)), "smallest_gap": None}
+        solution.__dict__.update(gaps=np.zeros((len(solution.t), 0)), smallest_gap=None)
     return solution
 
 
@@ -216,7 +218,9 @@ def header(path: str | Path) -> dict[str, Any]:
     """The header of a run, brought to the present format; a clear error for anything else."""
     path = Path(path)
     if not path.exists():
-        raise InputError(f"there is no {path}")
+        started = path.with_name(path.name + ".parts").exists()
+        hint = ", but a run that was started there: call solve(checkpoint=…) again and it goes on" if started else ""
+        raise InputError(f"there is no {path}{hint}")
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path} is not a carom run: those are called {' or '.join('*' + s for s in SUFFIXES)}")
     try:

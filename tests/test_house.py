@@ -23,6 +23,7 @@ LAYERS = [
     {"methods"},
     {"solution", "rollout", "validate"},
     {"store"},
+    {"checkpoint"},
     {"solve"},
     {"models", "diagnostics", "ensemble"},
     {"report"},
