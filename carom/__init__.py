@@ -17,6 +17,7 @@ _jax.config.update("jax_enable_x64", True)
 from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
 from carom.errors import CaromError, InputError, SolveError
+from carom.lumped import LumpedSystem
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
 from carom.methods.variational import Variational, VariationalCollision
 from carom.rollout import rollout
@@ -49,6 +50,7 @@ __all__ = [
     "Impacts",
     "InputError",
     "Left",
+    "LumpedSystem",
     "Midpoint",
     "Right",
     "Rule",

@@ -18,7 +18,7 @@ from carom.errors import InputError, SolveError
 from carom.methods.method import OK, Chunk, State
 from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
-from carom.validate import Problem, check_grid, check_problem
+from carom.validate import Problem, check_grid, check_problem, check_step
 
 LONGEST_CHUNK = 1 << 17  # steps
 LARGEST_CHUNK = 1 << 21  # numbers in the states of a chunk
@@ -59,6 +59,7 @@ def solve(
     """
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0)
+    check_step(system, method, problem.params, step)
     if stride < 1:
         raise InputError(f"stride must be a positive whole number; got {stride}")
     if every is not None and checkpoint is None:
@@ -132,7 +133,8 @@ class _March:
         self.compile_seconds = time.perf_counter() - clock if _traces[0] > before else 0.0
 
     def chunk(self, limit: int) -> Chunk:
-        rows = ROWS + getattr(self.method, "max_impacts_per_step", 0)
+        room = max(16, LARGEST_CHUNK // (8 * self.problem.q0.size))  # a row holds three states
+        rows = min(ROWS, room) + getattr(self.method, "max_impacts_per_step", 0)
         first, last, most = (jnp.asarray(i, jnp.int32) for i in (self.done, limit, self.most - self.impacts))
         problem, dt = self.problem, jnp.asarray(self.step)
         return _chunk(self.method, self.system, problem.params, self.state, dt, first, last, most, self.length, rows)
@@ -172,8 +174,9 @@ class _March:
 
 def _chunk_length(total: int, n: int) -> int:
     """A power of two: as long as the run, but with a bounded number of entries (a beam has hundreds of coordinates)."""
-    longest = min(LONGEST_CHUNK, 1 << (LARGEST_CHUNK // (2 * n)).bit_length() - 1)
-    return max(256, min(longest, 1 << (total - 1).bit_length()))
+    longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
+    shortest = min(256, 1 << max(1, 4 * LARGEST_CHUNK // n).bit_length() - 1)  # 128 MiB of a very long bar
+    return max(shortest, min(longest, 1 << (total - 1).bit_length()))
 
 
 class _Interrupt:

@@ -15,7 +15,7 @@ from carom.named import Named
 from carom.numerics.linalg import dot, inverse, matmul, matvec, solve
 from carom.numerics.newton import newton
 from carom.numerics.structure import depends_on
-from carom.spaces import Euclidean
+from carom.spaces import Space
 
 
 class System(eqx.Module):
@@ -28,17 +28,19 @@ class System(eqx.Module):
     - `space`: a `Euclidean(n, names)`, to name the coordinates; otherwise the length of q0 decides.
     """
 
+    transmits = False  # carom/lumped.py: contacts that the motion goes through
+
     lagrangian: Named
     contacts: tuple[Contact, ...]
     force: Named | None
-    space: Euclidean | None
+    space: Space | None
 
     def __init__(
         self,
         lagrangian: Callable[..., Any],
         contacts: Sequence[Contact] = (),
         force: Callable[..., Any] | None = None,
-        space: Euclidean | None = None,
+        space: Space | None = None,
     ):
         known = ("q", "v", "t", "params")
         self.lagrangian = Named(lagrangian, known, "lagrangian")
@@ -70,6 +72,8 @@ class Mechanics:
 
     What is constant (the inverse mass matrix of most systems) is computed here, outside every loop.
     """
+
+    lumped = separate = False  # carom/lumped.py: masses at nodes; contacts that share none
 
     def __init__(self, system: System, params: Any, dim: int):
         self.system, self.params, self.dim = system, params, dim
@@ -136,7 +140,7 @@ class Mechanics:
         owner, names, sizes = [], [], []
         for contact in self.system.contacts:
             gap = lambda q, t, c=contact: jnp.asarray(c.gap(q=q, t=t, params=self.params))  # noqa: E731
-            shape = jax.eval_shape(gap, jnp.zeros(self.dim), 0.0).shape
+            shape = jax.eval_shape(gap, self._shapes[0], 0.0).shape
             if len(shape) > 1:
                 raise ValueError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
             size = shape[0] if shape else 1
@@ -217,6 +221,10 @@ class Mechanics:
             friction=self._coefficients("friction"),
             small=jax.lax.stop_gradient(small),
         )
+
+    def reflect(self, q, v, t, touching) -> tuple[Any, Array]:
+        """The law of impact where no two contacts share a node, see `LumpedMechanics`."""
+        raise NotImplementedError
 
     def _coefficients(self, name: str) -> Float[Array, " faces"]:
         values = []

@@ -11,6 +11,8 @@ import numpy as np
 
 from carom.contact.projection import closest_point
 from carom.errors import InputError
+from carom.lumped import LumpedSystem
+from carom.methods.kicks import reach
 from carom.named import Named
 from carom.system import System
 
@@ -43,15 +45,19 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     if not isinstance(system, System):
         raise InputError(f"system must be a carom.System; got {type(system).__name__}")
     q, v = _vector(q0, "q0"), _vector(v0, "v0")
-    if q.shape != v.shape:
+    if system.space is None and q.shape != v.shape:
         raise InputError(f"q0 has {q.size} entries and v0 has {v.size}; they must agree")
-    if system.space is not None and system.space.dim != q.size:
-        names = ", ".join(system.space.names)
-        raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.dim} ({names})")
+    if system.space is not None and system.space.size != q.size:
+        names = ", ".join(system.space.names[:16])
+        raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
+    if system.space is not None and system.space.dim != v.size:
+        raise InputError(f"v0 has {v.size} entries; velocities of the system's space have {system.space.dim}")
     start = float(t0)
     if not np.isfinite(start):
         raise InputError(f"t0 must be a finite number; got {t0}")
     params = _parameters(params)
+    if isinstance(system, LumpedSystem):
+        return _check_lumped(system, q, v, params, start)
     _check_functions(system, q, params)
     arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
     probe = jax.device_get(_probe(system, params, *arrays))
@@ -145,16 +151,17 @@ class _Recorder(dict):
         return super().values()
 
 
-def _check_functions(system: System, q: np.ndarray, params: Any) -> None:
+def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
     """Trace each user function once: wrong shapes, missing and unread parameters."""
     contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
     functions = [system.lagrangian, *([system.force] if system.force else []), *contacts]
     read: set[Any] = set()
     vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
+    speed = vector if dim is None else jax.ShapeDtypeStruct((dim,), float)
     for function in functions:
         recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
         shape = jax.eval_shape(
-            lambda q, v, t, f=function, p=recorder: jnp.asarray(f(q=q, v=v, t=t, params=p)), vector, vector, scalar
+            lambda q, v, t, f=function, p=recorder: jnp.asarray(f(q=q, v=v, t=t, params=p)), vector, speed, scalar
         )
         if isinstance(recorder, _Recorder):
             read |= recorder.read
@@ -168,6 +175,52 @@ def _check_functions(system: System, q: np.ndarray, params: Any) -> None:
         close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
+
+
+def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float) -> Problem:
+    """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
+    _check_functions(system, q, params, v.size)
+    arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
+    masses, potential, force, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
+    if not np.all(masses > 0):
+        i = int(np.argmin(masses))
+        raise InputError(f"mass[{i}] is {masses[i]}; lumped masses must be positive")
+    if not (np.isfinite(potential) and np.all(np.isfinite(force))):
+        raise InputError(f"the potential is {float(potential)} at the initial state, or its slope is not finite")
+    names, owner = _contacts(system, params, q.size)
+    if shared:
+        raise InputError("two contacts move the same node: the system must not be declared with separate=True")
+    for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
+        raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
+    return Problem(*arrays[:2], jnp.asarray(masses * v), arrays[2], params, names, owner)
+
+
+@eqx.filter_jit
+def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
+    m = system.bind(params, q.shape[0])
+    gaps, width, shared = jnp.zeros(0), jnp.zeros(0), jnp.asarray(False)
+    if m.num_contacts:
+        gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
+    if m.separate and m.num_contacts > 1:  # with G diagonal, impulses w and 1 give rates in the ratio w, whatever w
+        weights = 1.0 + jax.random.uniform(jax.random.key(0), gaps.shape)
+        _, back = jax.vjp(lambda x: m.faces(x, t), q)
+        rates = [m.approach(q, m.space.pull(q, back(w)[0]) / m.masses, t)[1] for w in (weights, jnp.ones_like(weights))]
+        shared = jnp.any(jnp.abs(rates[0] - weights * rates[1]) > 1e-9 * jnp.abs(rates[1]))
+    return m.masses, m.potential(q), m.force(q), gaps, width, shared
+
+
+def check_step(system: System, method: Any, params: Any, dt: float) -> None:
+    """Explicit steps beyond the Courant limit blow up: they are refused."""
+    frequency = system.highest_frequency if isinstance(system, LumpedSystem) else None
+    rule = getattr(method, "rule", None)
+    if frequency is None or rule is None:
+        return
+    limit = reach(rule) / frequency(params)
+    if dt > limit * (1 + 1e-9):  # the limit itself, as a person would type it
+        raise InputError(
+            f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(rule).__name__} for this system: "
+            f"take dt ≤ {limit:.4g}, or fewer elements"
+        )
 
 
 def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:

@@ -20,6 +20,7 @@ LAYERS = [
     {"drawing"},
     {"contact"},
     {"system"},
+    {"lumped"},
     {"methods"},
     {"solution", "rollout", "validate"},
     {"store"},

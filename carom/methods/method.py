@@ -40,10 +40,12 @@ class ImpactTable(NamedTuple):
     fallback: Bool[Array, " rows"]  #    elastic, but reflected exactly for want of a root
 
     @staticmethod
-    def empty(rows: int, n: int, k: int) -> "ImpactTable":
+    def empty(rows: int, n: int, k: int, dim: int | None = None) -> "ImpactTable":
+        """Room for `rows` impacts; `dim` is the length of p where it is not that of q."""
+        dim = n if dim is None else dim
         z = lambda *shape: jnp.zeros((rows + 1, *shape))  # noqa: E731
         whole, no = jnp.zeros(rows + 1, jnp.int32), jnp.zeros(rows + 1, bool)
-        return ImpactTable(whole, z(), z(n), z(n), z(n), z(k), whole, z(), no, no)
+        return ImpactTable(whole, z(), z(n), z(dim), z(dim), z(k), whole, z(), no, no)
 
 
 class Chunk(NamedTuple):

@@ -22,7 +22,7 @@ import functools
 import operator
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from carom.errors import InputError
 from carom.numerics.kernel import sealed
 from carom.numerics.linalg import dot, inverse, matvec, solve
 from carom.numerics.newton import newton
@@ -79,8 +80,13 @@ class _TableauRule(Rule):
 
     def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
         if (self, quick) not in mechanics.flows:
-            mechanics.flows[self, quick] = tableau_flow(self.tableau(), mechanics, quick)
+            build = self._lumped_flow if mechanics.lumped else tableau_flow
+            mechanics.flows[self, quick] = build(self.tableau(), mechanics, quick)
         return mechanics.flows[self, quick]
+
+    def _lumped_flow(self, tableau: Tableau, mechanics: Any, quick: bool) -> FlowMap:
+        name = type(self).__name__
+        raise InputError(f"{name} does not know how to step lumped masses; take Trapezoidal() or a Composition of it")
 
 
 def _straight(*nodes_and_weights: tuple[float, float]) -> Tableau:
@@ -101,6 +107,11 @@ class Trapezoidal(_TableauRule):
 
     def tableau(self) -> Tableau:
         return _straight((0.0, 0.5), (1.0, 0.5))
+
+    def _lumped_flow(self, tableau: Tableau, mechanics: Any, quick: bool) -> FlowMap:
+        from carom.methods.kicks import kick_drift_kick
+
+        return kick_drift_kick(mechanics, quick)
 
 
 class Midpoint(_TableauRule):

@@ -20,6 +20,7 @@ from carom.methods.method import (
     State,
 )
 from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
+from carom.methods.transmission import pass_through
 from carom.numerics.kernel import once, sealed, single_kernel
 from carom.numerics.linalg import dot, matvec
 from carom.numerics.trees import choose, write_row
@@ -46,13 +47,22 @@ class VariationalCollision(eqx.Module):
     - `rule`: the discrete Lagrangian, by default the composition of order 4 of the trapezoidal rule.
     - `simultaneous`: how contacts that close at the same instant are resolved, see `carom.contact.laws`.
     - `max_impacts_per_step`: more than these in one step are taken as coming to rest.
+    - `elastic`: the size of an elastic impulse: "balance" takes κ from (3), "reflection" κ = 1, which reflects the momenta at t̃.
     """
 
     rule: Rule
     simultaneous: str = eqx.field(static=True)
     max_impacts_per_step: int = eqx.field(static=True)
+    elastic: str = eqx.field(static=True)
 
-    def __init__(self, rule: Rule | None = None, *, simultaneous: str = "reflections", max_impacts_per_step: int = 64):
+    def __init__(
+        self,
+        rule: Rule | None = None,
+        *,
+        simultaneous: str = "reflections",
+        max_impacts_per_step: int = 64,
+        elastic: str = "balance",
+    ):
         rule = Composition(Trapezoidal(), 4) if rule is None else rule  # pyright: ignore[reportCallIssue]
         if not isinstance(rule, Rule):
             raise TypeError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
@@ -60,7 +70,14 @@ class VariationalCollision(eqx.Module):
             raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         if max_impacts_per_step < 1:
             raise ValueError(f"max_impacts_per_step must be at least 1; got {max_impacts_per_step}")
+        if elastic not in ("balance", "reflection"):
+            raise ValueError(f"elastic must be balance or reflection; got {elastic!r}")
         self.rule, self.simultaneous, self.max_impacts_per_step = rule, simultaneous, max_impacts_per_step
+        self.elastic = elastic
+
+    @property
+    def balances(self) -> bool:
+        return self.elastic == "balance"
 
     @property
     def order(self) -> int:
@@ -93,7 +110,8 @@ class VariationalCollision(eqx.Module):
         def run(witness, arrays, params, start, dt, first, limit, most):
             method, system = eqx.combine(arrays, functions)
             good = jnp.isfinite(witness)
-            return _advance(method, system, params, start, dt, first, limit, length, rows, most, good)
+            go = pass_through if system.transmits else _advance
+            return go(method, system, params, start, dt, first, limit, length, rows, most, good)
 
         args = (arrays, params, start, dt, first, limit, most)
         out = single_kernel(run, *args) if kernel else run(jnp.zeros(()), *args)
@@ -136,7 +154,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
 
     The tight loop holds no branch: what it costs is the flow itself.
     """
-    n = start.q.shape[0]
+    n, dim = start.q.shape[0], start.p.shape[0]
     mechanics = system.bind(params, n)
     quick, flow = method.rule.flow(mechanics, quick=True), method.rule.flow(mechanics)
 
@@ -196,14 +214,14 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         steps=jnp.where(good, 0, limit).astype(jnp.int32),
         q=start.q,
         p=start.p,
-        history=jnp.zeros((length + 1, 2 * n), start.q.dtype),
-        table=ImpactTable.empty(rows, n, mechanics.num_faces),
+        history=jnp.zeros((length + 1, n + dim), start.q.dtype),
+        table=ImpactTable.empty(rows, n, mechanics.num_faces, dim),
         num_impacts=jnp.zeros((), jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
     )
     run = jax.lax.while_loop(unfinished, more, run)
     if mechanics.num_contacts == 0:
-        return _Advanced(run.steps, run.status, run.history, ImpactTable.empty(rows, n, 0), jnp.zeros((), jnp.int32))
+        return _Advanced(run.steps, run.status, run.history, ImpactTable.empty(rows, n, 0, dim), jnp.zeros((), jnp.int32))
     return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
 
@@ -257,11 +275,11 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
             [NOT_FINITE, NOT_CONVERGED, TOO_MANY_IMPACTS, UNSETTLED],
             OK,
         ).astype(jnp.int32)
-        impact = choose(found, impact, Pending.none(q, mechanics.num_faces))
+        impact = choose(found, impact, Pending.none(p, mechanics.num_faces))
         return _Step(leg.q, leg.p, t_next, impact, table, num_impacts, ~found, status)
 
     start = _Step(
-        q, p, t, Pending.none(q, mechanics.num_faces), table, num_impacts,
+        q, p, t, Pending.none(p, mechanics.num_faces), table, num_impacts,
         ~asked, jnp.asarray(OK, jnp.int32),
     )  # fmt: skip
     return jax.lax.while_loop(unfinished, go_on, start)
@@ -293,11 +311,14 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
     v = mechanics.velocity(q, p, t)
     width = mechanics.rounding(q, v, t, dt)
     touching = (mechanics.gaps(q, t) <= width) | (jnp.arange(mechanics.num_contacts) == closing)
-    closed = mechanics.closed(q, v, t, touching, width)
-    impulse = impact_impulse(closed, method.simultaneous, differentiable=differentiable)
-    direction = matvec(closed.normals.T, impulse.normal)
-    if mechanics.slip_dim:
-        direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
+    if mechanics.separate:
+        impulse, direction = mechanics.reflect(q, v, t, touching)
+    else:
+        closed = mechanics.closed(q, v, t, touching, width)
+        impulse = impact_impulse(closed, method.simultaneous, differentiable=differentiable)
+        direction = matvec(closed.normals.T, impulse.normal)
+        if mechanics.slip_dim:
+            direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
     drift = dot(impulse.normal, mechanics.gap_drift(q, t))
     # κ must exist for every length down to 0, where the balance is exactly the parabola (2) of contact/impact.py.
     curvature = dot(direction, mechanics.inverse_mass_times(q, v, t, direction))
@@ -309,9 +330,9 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
         curvature=curvature,
         drift=drift,
         energy=leg.energy_end,
-        balance=impulse.elastic & impulse.any & exists,
+        balance=impulse.elastic & impulse.any & exists & method.balances,
         active=jnp.asarray(True),
-        fallback=impulse.elastic & ~(impulse.any & exists),
+        fallback=impulse.elastic & ~(impulse.any & exists) & method.balances,
     )
     return pending, impulse.settled
 

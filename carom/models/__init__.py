@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from carom.models.bars import BAR_ROWS, bars, contact_force, end_velocities
+from carom.models.bars_exact import bars_exact
 from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
 from carom.models.particles import corner, drag, particle
@@ -11,17 +13,22 @@ from carom.models.rows import cradle, piston
 # Every model that can be built without arguments, by name: what `carom list` shows and `carom run` takes.
 ALL: dict[str, Callable[..., Model]] = {
     factory.__name__: factory
-    for factory in (particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball)
+    for factory in (particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars)
 }
 
 __all__ = [
     "ALL",
+    "BAR_ROWS",
     "Model",
+    "bars",
+    "bars_exact",
+    "contact_force",
     "corner",
     "cradle",
     "double_pendulum",
     "drag",
     "ellipse",
+    "end_velocities",
     "friction_ball",
     "particle",
     "pendulum",
