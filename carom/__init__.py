@@ -16,8 +16,10 @@ _jax.config.update("jax_enable_x64", True)
 
 from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
+from carom.contact.joint import Joint
 from carom.errors import CaromError, InputError, SolveError
 from carom.lumped import LumpedSystem
+from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
 from carom.methods.variational import Variational, VariationalCollision
 from carom.rollout import rollout
@@ -49,9 +51,11 @@ __all__ = [
     "Gamma",
     "Impacts",
     "InputError",
+    "Joint",
     "Left",
     "LumpedSystem",
     "Midpoint",
+    "MoreauJean",
     "Right",
     "Rule",
     "Solution",

@@ -49,12 +49,18 @@ def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, wh
         )
         return Status("unsettled", text, False, step, t)
     if code == codes.NOT_CONVERGED:
-        cause = "Newton did not converge" if hasattr(method, "rule") else "the error tolerance could not be met"
+        cause = "the error tolerance could not be met" if hasattr(method, "rtol") else "Newton did not converge"
         text = f"{at}: no next state was found ({cause}){where}. Try a smaller dt"
         return Status("not_converged", text, False, step, t)
     if code == codes.NOT_FINITE:
         text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
         return Status("not_finite", text, False, step, t)
+    if code == codes.CONTACT_UNSOLVED:
+        text = (
+            f"{at}: the contact problem of the step was not solved to its tolerance{where}. "
+            "Try a smaller dt or less friction; contacts and joints that contradict one another have no solution"
+        )
+        return Status("contact_unsolved", text, False, step, t)
     raise AssertionError(f"unknown status code {code}")
 
 
@@ -69,7 +75,7 @@ def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", m
     else:
         many = f"more than {method.max_impacts_per_step} impacts in one step, mostly on {contact}"
         text = f"{at}: {many}; the motion is coming to rest or sliding there{when}"
-    text += ". This method ends at resting contact: ask for fewer steps" + (
+    text += ". This method ends at resting contact: choose MoreauJean or TimeDG, or ask for fewer steps" + (
         ", or, if the impacts are genuine, take a smaller dt or a larger max_impacts_per_step" if code != codes.RESTING else ""
     )
     return Status("resting" if code == codes.RESTING else "too_many_impacts", text, False, step, t)
@@ -151,6 +157,7 @@ class Solution:
     steps: int = -1  #         taken; the grid keeps all of them, or every stride-th
     name: str = "run"
     shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
+    record: Any = None  #      a StepRecord with a row per step, from timestepping methods and with stride 1
 
     @property
     def coordinates(self) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ def solve(
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0)
     check_step(system, method, problem.params, step)
+    if system.joints and not getattr(method, "takes_joints", False):
+        raise InputError(f"{type(method).__name__} does not take systems with joints; choose MoreauJean or TimeDG")
     if stride < 1:
         raise InputError(f"stride must be a positive whole number; got {stride}")
     if every is not None and checkpoint is None:
@@ -93,6 +95,7 @@ def solve(
         steps=march.done,
         name=name,
         shape=shape,
+        record=march.record(),
     )
     if disk is not None:
         disk.release() if interrupted else disk.finish(solution)
@@ -114,10 +117,11 @@ class _March:
         self.system, self.method, self.problem, self.step, self.total = system, method, problem, step, total
         self.most = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
         self.stride, self.disk = stride, disk
-        self.length = _chunk_length(total, problem.q0.size)
+        self.length = _chunk_length(total, problem.q0.size * (1 + getattr(method, "stages", 0)))
         self.state = State(problem.t0, problem.q0, problem.p0)
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
+        self.records: list[Any] = []
         self.done, self.impacts, self.code = 0, 0, OK
         self.seconds = self.compile_seconds = 0.0
         found = disk.resume() if disk is not None else None
@@ -165,11 +169,19 @@ class _March:
         table = jax.tree.map(lambda x: np.asarray(x)[:hits], chunk.impacts)
         self.states.append(kept)
         self.tables.append(table)
+        if chunk.record is not None and self.stride == 1:
+            self.records.append(jax.tree.map(lambda x: np.asarray(x)[:steps], chunk.record))
         self.state = State(self.problem.t0, chunk.state.q, chunk.state.p)
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, code
         self.seconds += time.perf_counter() - clock
         if self.disk is not None:
             self.disk.add(kept, table, self.done, self.state, self.seconds)
+
+    def record(self) -> Any:
+        """What a timestepping method knows of each step; nothing for a run that was resumed, or thinned by `stride`."""
+        if sum(len(record.impulses) for record in self.records) != self.done or not self.records:
+            return None
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *self.records)
 
 
 def _chunk_length(total: int, n: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
+from carom.contact.joint import Joint
 from carom.contact.laws import Closed
 from carom.named import Named
 from carom.numerics.linalg import dot, inverse, matmul, matvec, solve
@@ -25,6 +26,7 @@ class System(eqx.Module):
       and an explicit time are fine; for contacts and implicit rules ∂²L/∂v² must be regular.
     - `contacts`: a list of `Contact`.
     - `force(q, v, t, params)`: a covector added by the Lagrange–d'Alembert principle (drag, drive, control, dampers).
+    - `joints`: a list of `Joint`, for the timestepping methods.
     - `space`: a `Euclidean(n, names)`, to name the coordinates; otherwise the length of q0 decides.
     """
 
@@ -34,6 +36,7 @@ class System(eqx.Module):
     contacts: tuple[Contact, ...]
     force: Named | None
     space: Space | None
+    joints: tuple[Joint, ...]
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class System(eqx.Module):
         contacts: Sequence[Contact] = (),
         force: Callable[..., Any] | None = None,
         space: Space | None = None,
+        joints: Sequence[Joint] = (),
     ):
         known = ("q", "v", "t", "params")
         self.lagrangian = Named(lagrangian, known, "lagrangian")
@@ -52,6 +56,7 @@ class System(eqx.Module):
         self.contacts = tuple(contacts)
         self.force = None if force is None else Named(force, known, "force")
         self.space = space
+        self.joints = (joints,) if isinstance(joints, Joint) else tuple(joints)
 
     def bind(self, params: Any, dim: int) -> "Mechanics":
         """The system with its parameters filled in: what the methods compute with."""

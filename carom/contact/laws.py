@@ -29,6 +29,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.numerics.complementarity import friction_derivative, friction_impulses, normal_derivative, normal_impulses
 from carom.numerics.linalg import dot, matvec
+from carom.numerics.trees import choose
 
 SIMULTANEOUS = ("reflections", "impulse")
 MAX_ROUNDS = 100
@@ -129,7 +130,7 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
     def gain(lam):
         return dot(lam, rates + 0.5 * matvec(closed.delassus, lam))  # the change of the kinetic energy
 
-    share, solution = _largest_share(solve, gain, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k]))
+    share, solution = largest_share(solve, gain, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k]))
     lam = solution.value
     if differentiable:
         target = -share * closed.restitution * approach
@@ -138,18 +139,21 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
     return lam, elastic, solution.converged
 
 
-def _largest_share(solve, gain, tolerance):
-    """The largest share ≤ 1 of the restitution that adds no energy; a share of 0 (plastic, with friction) never does."""
-    full = solve(jnp.ones(()))
+def largest_share(solve, gain, tolerance):
+    """The largest share ≤ 1 of the restitution that adds no energy, and the solution with it; a share of 0 (plastic, with friction)
+    never adds any. Tried first: 1, then 0, then halves."""
 
-    def bisect(_, bracket):
-        low, high = bracket
-        middle = 0.5 * (low + high)
-        good = gain(solve(middle).value) <= tolerance
-        return jnp.where(good, middle, low), jnp.where(good, high, middle)
+    def unfinished(carry):
+        low, _, _, count = carry
+        return (low < 1.0) & (count < 42)
 
-    def reduce():
-        low, _ = jax.lax.fori_loop(0, 40, bisect, (jnp.zeros(()), jnp.ones(())))
-        return low, solve(low)
+    def attempt(carry):
+        low, high, best, count = carry
+        share = jnp.select([count == 0, count == 1], [1.0, 0.0], 0.5 * (low + high))
+        solution = solve(share)
+        good = (gain(solution.value) <= tolerance) | (count == 1)
+        return jnp.where(good, share, low), jnp.where(good, high, share), choose(good, solution, best), count + 1
 
-    return jax.lax.cond(gain(full.value) <= tolerance, lambda: (jnp.ones(()), full), reduce)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solve, jnp.ones(())))
+    low, _, best, _ = jax.lax.while_loop(unfinished, attempt, (jnp.zeros(()), jnp.ones(()), nothing, 0))
+    return low, best

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 # What ended a computation; `solution.Status` turns the codes into sentences.
-OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING = range(7)
+OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING, CONTACT_UNSOLVED = range(8)
 
 
 class State(NamedTuple):
@@ -48,6 +48,18 @@ class ImpactTable(NamedTuple):
         return ImpactTable(whole, z(), z(n), z(dim), z(dim), z(k), whole, z(), no, no)
 
 
+class StepRecord(NamedTuple):
+    """What a timestepping method knows of one step, or of each step where arrays have a leading axis of rows.
+
+    The r rows of forces and impulses are the normal ones of the k contact faces, then the tangential ones of each face, then the
+    joints. Between the ends of a step velocities and forces are the polynomials through their values at the s nodes.
+    """
+
+    velocities: Float[Array, "s n"]
+    forces: Float[Array, "s r"]
+    impulses: Float[Array, " r"]  #  at the end of the step
+
+
 class Chunk(NamedTuple):
     """What `advance` returns."""
 
@@ -57,3 +69,4 @@ class Chunk(NamedTuple):
     states: Float[Array, "rows 2n"]  #  q and p after each step; rows beyond `steps` are scratch
     impacts: ImpactTable
     num_impacts: Int[Array, ""]
+    record: StepRecord | None = None  #  of timestepping methods: contact forces, and what dense output needs

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from carom.models.balls import bowl, free_ball, resting_ball, sphere, zeno_ball
 from carom.models.bars import BAR_ROWS, bars, contact_force, end_velocities
 from carom.models.bars_exact import bars_exact
+from carom.models.blocks import block, stack
 from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
 from carom.models.particles import corner, drag, particle
@@ -13,8 +15,11 @@ from carom.models.rows import cradle, piston
 # Every model that can be built without arguments, by name: what `carom list` shows and `carom run` takes.
 ALL: dict[str, Callable[..., Model]] = {
     factory.__name__: factory
-    for factory in (particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars)
-}
+    for factory in (
+        particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars,
+        free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack,
+    )
+}  # fmt: skip
 
 __all__ = [
     "ALL",
@@ -23,16 +28,23 @@ __all__ = [
     "bars",
     "bars_exact",
     "contact_force",
+    "block",
+    "bowl",
     "corner",
     "cradle",
     "double_pendulum",
     "drag",
     "ellipse",
     "end_velocities",
+    "free_ball",
     "friction_ball",
     "particle",
     "pendulum",
     "piston",
     "polygon",
+    "resting_ball",
+    "sphere",
+    "stack",
     "star",
+    "zeno_ball",
 ]

@@ -1,0 +1,169 @@
+"""Moreau–Jean: rest, accumulating impacts, friction, many contacts."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+from carom import models
+from carom.models.blocks import slide_acceleration, stack_force, stopping_distance
+
+METHOD = carom.MoreauJean()
+
+
+@pytest.fixture(scope="module")
+def resting_stack():
+    return models.stack().solve(METHOD)
+
+
+@pytest.mark.parametrize("theta", [0.5, 1.0])
+def test_accumulating_impacts_end_at_rest(theta):
+    run = models.zeno_ball().solve(carom.MoreauJean(theta))
+    assert run.status.ok and run.v[-1, 0] == 0.0
+    after = run.t >= 3.2
+    assert np.all(run.v[after] == 0.0)
+    total = np.cumsum(run.record.impulses[:, 0])
+    np.testing.assert_allclose(total[after[1:]], 6 + 2 * (run.t[after] - 3), atol=1e-12)  # i(t), exact: momentum balances
+    assert run.q.min() > -0.02  # penetration: at most a step at speed 2
+    with pytest.raises(carom.SolveError, match="choose MoreauJean"):  # control: a collision integrator has to stop
+        models.zeno_ball().solve()
+
+
+@pytest.mark.parametrize(("law", "expected"), [("impulse", [-1 / 3, 2 / 3, 2 / 3]), ("reflections", [0, 0, 1])])
+def test_the_cradle_by_each_law(law, expected):
+    run = models.cradle(3).solve(carom.MoreauJean(simultaneous=law))
+    np.testing.assert_allclose(run.v[-1], expected, atol=1e-13)
+    assert run.energy[-1] == pytest.approx(0.5, abs=1e-13)
+
+
+def test_the_order_of_contacts_changes_nothing():
+    """A block that lands askew, hits with both feet and slides to rest, its feet listed either way."""
+    feet = models.block(slope=0.2)
+    gap, slip = (f.function for f in (feet.system.contacts[0].gap, feet.system.contacts[0].slip))
+    ends = []
+    for order in ([0, 1], [1, 0]):
+        pick = np.array(order)
+        contact = carom.Contact(
+            lambda q, params, i=pick: gap(q, params)[i], 0.4, friction=0.5, slip=lambda q, params, i=pick: slip(q, params)[i]
+        )
+        system = carom.System(feet.system.lagrangian.function, [contact])
+        params = {key: value for key, value in feet.params.items() if key not in ("restitution", "friction")}
+        run = carom.solve(system, METHOD, [0.0, 0.8, 0.3], [1.0, -1.0, 2.0], dt=0.01, num_steps=150, params=params)
+        assert len(run.impacts) > 3
+        ends.append(np.concatenate([run.q[-1], run.v[-1]]))
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-11)  # rounding, through a handful of impacts
+
+
+def test_a_block_sticks_and_slides_at_the_angle_of_friction():
+    slope = 0.3
+    for excess in (-1e-6, 1e-6):
+        mu = np.tan(slope) / (1 + excess)
+        run = models.block(slope=slope, friction=mu).solve(METHOD)
+        expected = slide_acceleration(slope, mu) * run.t[-1]
+        assert run.v[-1, 0] == pytest.approx(expected, abs=1e-13)  # 6e-6 or 0: rounding of 200 steps
+        assert (expected > 0) == (excess > 0)
+
+
+def test_a_sliding_block_stops_where_it_should():
+    exact = stopping_distance(2.0, 0.1, 0.4)
+    errors = []
+    for dt in (0.01, 0.0025):
+        run = models.block(slope=0.1, friction=0.4, speed=2.0).solve(METHOD, dt=dt, num_steps=int(1.0 / dt))
+        assert abs(run.v[-1, 0]) < 1e-15
+        errors.append(abs(run.q[-1, 0] - exact))
+    a = 9.81 * (0.4 * np.cos(0.1) - np.sin(0.1))
+    assert (
+        errors[0] < a * 0.01**2 / 8 * 1.01 and errors[1] < a * 0.0025**2 / 8 * 1.01
+    )  # the last step, shorter than dt, is averaged
+
+
+def test_a_block_tips_over_its_lower_foot_at_width_over_height():
+    slope = 0.6
+    for excess, tips in ((1e-3, False), (-1e-3, True)):
+        run = models.block(slope=slope, width=(1 + excess) * np.tan(slope), height=1.0, friction=5.0).solve(METHOD, num_steps=100)
+        assert (abs(run.q[-1, 2]) > 1e-3) == tips
+        assert abs(run.q[-1, 2]) < 1e-15 or run.q[-1, 2] < 0  # over the lower foot: clockwise
+
+
+def test_a_stack_of_ten_rests_for_ten_seconds(resting_stack):
+    run = resting_stack
+    assert run.t[-1] == pytest.approx(10.0) and len(run.impacts) == 0
+    assert np.max(np.abs(run.q - run.q[0])) < 1e-9
+    force = run.record.impulses[-1, :20].reshape(10, 2).sum(axis=1) / run.dt
+    np.testing.assert_allclose(force, stack_force(10), rtol=1e-9)
+    control = models.stack(3, friction=0.05).solve(METHOD, v0=[0, 0, 0, 0, 0, 0, 1.0, 0, 0], num_steps=20)
+    assert np.max(np.abs(control.q - control.q[0])) > 0.05  # control: a push moves it
+
+
+def scenes(count, seed=0):
+    """A wedge of two rough walls in space, and a particle thrown into it: slip in two directions on each."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        normals = rng.normal(size=(2, 3))
+        normals /= np.linalg.norm(normals, axis=1)[:, None]
+        other = np.stack([np.linalg.svd(n[None])[2][1:] for n in normals])
+        yield {
+            "normals": normals, "tangents": other, "friction": rng.uniform(0, 1.5), "restitution": 0.0,
+            "gravity": rng.normal(size=3) * 5, "masses": rng.uniform(0.5, 3, 3),
+        }, rng.normal(size=3), rng.normal(size=3) * 3  # fmt: skip
+
+
+def wedge(theta):
+    contact = carom.Contact(
+        lambda q, params: params["normals"] @ q + 1.0,
+        lambda params: params["restitution"],
+        friction=lambda params: params["friction"],
+        slip=lambda q, params: params["tangents"] @ q,
+    )
+    system = carom.System(lambda q, v, params: 0.5 * jnp.sum(params["masses"] * v**2) + params["gravity"] @ q, [contact])
+    return system, carom.MoreauJean(theta)
+
+
+def largest_gain(theta, restitution=0.0, count=40):
+    system, method = wedge(theta)
+    worst, touched = -np.inf, 0
+    for params, q0, v0 in scenes(count):
+        q0 = q0 * min(1.0, 0.9 / max(1e-9, -np.min(params["normals"] @ q0)))  # inside
+        run = carom.solve(system, method, q0, v0, dt=0.02, num_steps=100, params={**params, "restitution": restitution})
+        touched += int(np.any(run.record.impulses > 0))
+        scale = np.max(np.abs(run.energy)) + np.max(np.sum(run.p * run.v, axis=1))
+        worst = max(worst, float(np.max(np.diff(run.energy)) / scale))
+    assert touched > count // 2
+    return worst
+
+
+def test_friction_never_adds_energy():
+    assert largest_gain(1.0) < 1e-14  # rounding
+    assert largest_gain(0.0) > 1e-4  # control: the explicit rule adds h²f²/2m in every step of free flight
+
+
+def test_restitution_with_friction_adds_no_energy_beyond_a_closing_step():
+    """θ = 1/2, where smooth motion keeps the energy: what a contact can add is h²f²/8m, where it closes as it opens."""
+    gain = largest_gain(0.5, restitution=0.6)
+    assert gain < (0.02 * 15) ** 2 / 8 / 0.5  # |f| < 15, m > 0.5, energies of order 1 or more
+
+
+def test_two_walls_that_close_in_are_a_status():
+    walls = [carom.Contact(lambda q, t: q[0] + 0.1 - t, 0.0, name="left"), carom.Contact(lambda q, t: 0.1 - t - q[0], 0.0)]
+    run = carom.solve(carom.System(lambda v: 0.5 * v @ v, walls), METHOD, [0.0], [0.0], dt=0.01, num_steps=50, throw=False)
+    assert run.status.name == "contact_unsolved" and "contradict" in run.status.message
+    assert run.status.t == pytest.approx(0.1, abs=0.011) and np.all(np.isfinite(run.q))
+
+
+def test_stiff_forces_are_implicit():
+    """A spring with ωh = 50: the trapezoidal rule keeps its energy, the explicit rule explodes."""
+    spring = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * 5000**2 * q @ q)
+    run = carom.solve(spring, METHOD, [1.0], [0.0], dt=0.01, num_steps=100)
+    assert np.max(np.abs(run.energy_error)) < 1e-10  # condition 50² times rounding, over 100 steps
+    control = carom.solve(spring, carom.MoreauJean(0.0), [1.0], [0.0], dt=0.01, num_steps=20)
+    assert control.energy[-1] > 1e10 * control.energy[0]  # control
+
+
+def test_bad_input_is_an_error():
+    with pytest.raises(ValueError, match="theta"):
+        carom.MoreauJean(1.5)
+    with pytest.raises(ValueError, match="simultaneous"):
+        carom.MoreauJean(simultaneous="newton")
+    jointed = carom.System(lambda v: 0.5 * v @ v, joints=[carom.Joint(lambda q: q[0])])
+    with pytest.raises(carom.InputError, match="joints"):
+        carom.solve(jointed, carom.VariationalCollision(), [0.0, 0.0], [0.0, 1.0], dt=0.1, num_steps=3)
