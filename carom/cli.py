@@ -1,25 +1,24 @@
-"""The command line: `carom list`, `carom run MODEL`, `carom demo`."""
+"""The command line: `carom list`, `carom run MODEL`, `carom report RUN`, `carom demo`."""
 
 import difflib
 import inspect
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+from carom.terminal import BAD_INPUT, FAILED, INTERRUPTED, OK, console, fail, folder, lists, note, plain, use_cache
+
+FILES = (".zarr", ".nc", ".html", ".json", ".png", ".gif", ".mp4")
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
-CACHE_FROM = 0.2  # seconds: what compiles faster is not worth a file
 
 app = typer.Typer(
     name="carom",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Mechanical systems with collisions, simulated so that what mechanics conserves stays conserved.",
@@ -28,8 +27,12 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The entry point."""
-    app()
+    """The entry point. A reader that has seen enough (`carom list | head -3`) is no error."""
+    try:
+        app(standalone_mode=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is said when Python flushes at its end
+        sys.exit(OK)
 
 
 @app.callback(invoke_without_command=True)
@@ -53,16 +56,22 @@ def list_models(
     try:
         names = [*ALL] if model is None else [_known_model(model)]
     except ValueError as error:
-        _fail(str(error), BAD_INPUT)
+        fail(str(error), BAD_INPUT)
     built = {name: ALL[name]() for name in names}
     if as_json:
         typer.echo(
-            json.dumps({n: {"about": m.about, "source": m.source, "parameters": _lists(settable(n))} for n, m in built.items()})
+            json.dumps({n: {"about": m.about, "source": m.source, "parameters": lists(settable(n))} for n, m in built.items()})
         )
     elif model is None:
-        _console().print(catalogue(built))
+        console().print(catalogue(built))
     else:
-        _console().print(*portrait(built[model], inspect.getdoc(ALL[model]) or "", settable(model)), sep="\n")
+        console().print(*portrait(built[model], inspect.getdoc(ALL[model]) or "", settable(model)), sep="\n")
+
+
+def _complete_model(incomplete: str) -> list[str]:
+    from carom.models import ALL
+
+    return [name for name in ALL if name.startswith(incomplete)]
 
 
 _RULE_HELP = "trapezoidal, midpoint, left, right, gamma:0.3, galerkin:2, composition:4, composition:6:midpoint"
@@ -74,17 +83,20 @@ Examples:
 
 `carom run star` · the star of the paper, with the order-4 rule
 
-`carom run star --rule trapezoidal --impacts 1500 --out out` · the paper's rule, pictures and arrays into `out/`
+`carom run star --rule trapezoidal --impacts 1500 --out out` · the paper's rule; data, report and pictures into `out/`
+
+`carom run star --out star.html` · only the report; `.zarr`, `.nc`, `.png`, `.gif`, `.mp4` work alike
 
 `carom run cradle --simultaneous impulse` · three touching balls, one impulse on all contacts
 
 `carom run particle --set gravity=1.62 --dt 0.005 --json` · on the moon, one JSON object on stdout
 
-Exit codes: 0 done, 1 the run failed on its way (what was computed is still shown and written), 2 bad input.
+Exit codes: 0 done, 1 the run failed on its way (what was computed is still shown and written), 2 bad input, 130 stopped by Ctrl-C
+(also shown and written).
 """
 )
 def run(
-    model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False, autocompletion=_complete_model)],
     dt: Annotated[float | None, typer.Option(help="Length of a step; by default what suits the model.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps; by default what suits the model.", show_default=False)] = None,
     impacts: Annotated[int | None, typer.Option(min=1, help="Stop once so many impacts have happened.", show_default=False)] = None,
@@ -94,9 +106,13 @@ def run(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the model; repeatable.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for run.png, motion.png, run.npz, summary.json.", show_default=False)
+        Path | None,
+        typer.Option(help="A folder for everything, or one file: .zarr .nc .html .json .png .gif .mp4", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Exactly one JSON object on stdout.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A *.zarr to write on the way; the same command goes on with it.", show_default=False)
+    ] = None,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
 ) -> None:
     """Simulate a model and say what became of its energy."""
@@ -106,11 +122,11 @@ def run(
         problem, changes = build_model(model, setting or [])
         method = build_method(rule, simultaneous)
         if out is not None:
-            _folder(out)
+            folder(out.parent if out.suffix in FILES else out)
     except ValueError as error:
-        _fail(str(error), BAD_INPUT)
+        fail(str(error), BAD_INPUT)
     try:
-        _use_cache()
+        use_cache()
         num_steps = steps if steps is not None else MOST_STEPS if impacts is not None else problem.num_steps
         solution = problem.solve(
             method,
@@ -118,28 +134,48 @@ def run(
             num_steps=num_steps,
             max_impacts=impacts,
             params=changes,
+            checkpoint=checkpoint,
             progress=False if no_progress else None,
             throw=False,
         )
     except CaromError as error:
-        _fail(str(error), BAD_INPUT)
-    summary = _plain(
-        {**solution.summary(), "model": model, "rule": rule, "simultaneous": simultaneous, "params": _lists(solution.params)}
+        fail(str(error), BAD_INPUT)
+    summary = plain(
+        {**solution.summary(), "model": model, "rule": rule, "simultaneous": simultaneous, "params": lists(solution.params)}
     )
     if as_json:
         typer.echo(json.dumps(summary, allow_nan=False))
     else:
         from carom.report.tables import outcome
 
-        _console().print(outcome(solution, rule))
+        console().print(outcome(solution, rule))
     if out is not None:
-        _write(out, solution, problem, summary, quiet=as_json)
+        _write(out, solution, summary, quiet=as_json)
     if not solution.status.ok:
-        _fail(solution.status.message, FAILED)
+        fail(solution.status.message, FAILED)
     if solution.status.name == "interrupted":
-        _fail(solution.status.message, INTERRUPTED)
+        fail(solution.status.message, INTERRUPTED)
     if impacts is not None and len(solution.impacts) < impacts:
-        _note(f"only {len(solution.impacts):,} of {impacts:,} impacts happened in {num_steps:,} steps; ask for more with --steps")
+        note(f"only {len(solution.impacts):,} of {impacts:,} impacts happened in {num_steps:,} steps; ask for more with --steps")
+
+
+@app.command(epilog="`carom run star --out star.zarr`, then `carom report star.zarr`: writes star.html")
+def report(
+    run: Annotated[Path, typer.Argument(help="A run: *.zarr or *.nc.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The HTML file; by default beside the run.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="Instead of the name of the run.", show_default=False)] = None,
+) -> None:
+    """Make a report of a saved run: one HTML file with the motion, what is conserved, the impacts and how it was made."""
+    from carom.errors import InputError
+    from carom.store import load
+
+    try:
+        path = load(run).report(run.with_suffix(".html") if out is None else out, title)
+    except InputError as error:
+        fail(str(error), BAD_INPUT)
+    except OSError as error:
+        fail(f"writing the report failed: {error}", FAILED)
+    typer.echo(str(path))
 
 
 @app.command()
@@ -149,29 +185,31 @@ def demo(
 ) -> None:
     """The star of the paper, tumbling: its energy with the paper's rule of order 2 and with the composition of order 4.
 
-    Writes star-energy.png (the paper's figure 4, and the errors on a logarithmic scale) and star.png (the first bounces).
+    Writes star-energy.png (the paper's figure 4, and the errors on a logarithmic scale), star.png (the first bounces) and
+    star.html, the report of the second run: open it in a browser.
     """
     from carom.report import plot_energy, plot_motion
     from carom.report.tables import comparison
 
     try:
-        _folder(out)
+        folder(out)
     except ValueError as error:
-        _fail(str(error), BAD_INPUT)
-    _use_cache()
+        fail(str(error), BAD_INPUT)
+    use_cache()
     star, _ = build_model("star", [])
     labels = {"trapezoidal": "trapezoidal (order 2)", "composition:4": "composition (order 4)"}
     runs = {
         label: star.solve(build_method(rule, "reflections"), num_steps=MOST_STEPS, max_impacts=impacts)
         for rule, label in labels.items()
     }
-    _console().print(comparison(runs, title=f"the star of {star.source}: dt = {star.dt:g}"))
+    console().print(comparison(runs, title=f"the star of {star.source}: dt = {star.dt:g}"))
     plot_energy(
         runs, out / "star-energy.png", title=f"a star tumbling on a floor: energy over {impacts:,} impacts, dt = {star.dt:g}"
     )
     last = runs[labels["composition:4"]]
-    plot_motion(last, star.shape, out / "star.png", frames=70, until=float(last.impacts.t[5]))
-    typer.echo(f"pictures: {out / 'star-energy.png'}, {out / 'star.png'}")
+    plot_motion(last, path=out / "star.png", frames=70, until=float(last.impacts.t[5]))
+    page = last.report(out / "star.html", title=f"a star tumbling on a floor: {impacts:,} impacts")
+    typer.echo(f"pictures: {out / 'star-energy.png'}, {out / 'star.png'}\nreport, to open in a browser: {page.resolve().as_uri()}")
 
 
 # -- from text to objects ------------------------------------------------------------------------------------------------
@@ -240,15 +278,15 @@ def build_rule(text: str) -> Any:
     """From `composition:4:midpoint` to Composition(Midpoint(), 4)."""
     from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Trapezoidal
 
-    plain: dict[str, Any] = {"trapezoidal": Trapezoidal, "midpoint": Midpoint, "left": Left, "right": Right}
-    names = [*plain, "gamma", "galerkin", "composition"]
+    simple: dict[str, Any] = {"trapezoidal": Trapezoidal, "midpoint": Midpoint, "left": Left, "right": Right}
+    names = [*simple, "gamma", "galerkin", "composition"]
     kind, *rest = (part.strip().lower() for part in text.split(":"))
     if kind not in names:
         raise ValueError(f"there is no rule {kind!r}{_hint(kind, names)}. Write one of: {_RULE_HELP}")
-    if kind in plain:
+    if kind in simple:
         if rest:
             raise ValueError(f"--rule {text}: {kind} takes nothing after the colon")
-        return plain[kind]()
+        return simple[kind]()
     most = 2 if kind == "composition" else 1
     if not rest or not rest[0] or len(rest) > most:
         example = {"gamma": "gamma:0.3", "galerkin": "galerkin:2", "composition": "composition:4 or composition:4:midpoint"}[kind]
@@ -269,107 +307,43 @@ def _hint(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-# -- what a person sees --------------------------------------------------------------------------------------------------
-
-
-def _console(stderr: bool = False) -> Any:
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, emoji=False)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    _console(stderr=True).print(f"[bold red]error:[/bold red] {_escape(message)}", soft_wrap=True)
-    raise typer.Exit(code)
-
-
-def _note(message: str) -> None:
-    _console(stderr=True).print(f"[yellow]note:[/yellow] {_escape(message)}", soft_wrap=True)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
 # -- files ---------------------------------------------------------------------------------------------------------------
 
 
-def _folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {path}: the folder cannot be made ({error.strerror})") from error
-    if not os.access(path, os.W_OK):
-        raise ValueError(f"--out {path}: the folder cannot be written to")
-
-
-def _write(out: Path, solution: Any, model: Any, summary: dict[str, Any], quiet: bool) -> None:
-    """run.npz, summary.json, run.png and, for models with a shape, motion.png up to the sixth impact."""
+def _write(out: Path, solution: Any, summary: dict[str, Any], quiet: bool) -> None:
+    """One file, if `out` is the name of one; otherwise a folder with the run, its report, its numbers and its pictures."""
     import numpy as np
 
-    from carom.report import plot_motion, plot_solution
-
-    hits = solution.impacts
-    columns = ("t", "step", "q", "p_before", "p_after", "contact", "impulse", "impulses", "scale", "fallback")
-    table = {f"impact_{name}": getattr(hits, name) for name in columns}
-    grid = {name: getattr(solution, name) for name in ("t", "q", "p", "v", "energy")}
+    if out.suffix in FILES:
+        written = [out]
+    else:
+        drawn = solution.shape is not None and solution.num_steps > 1 and np.all(np.isfinite(solution.q))
+        written = [out / name for name in ("run.zarr", "run.html", "summary.json", "run.png", *(["motion.png"] if drawn else []))]
     try:
-        np.savez(out / "run.npz", **grid, **table, contact_names=np.array(hits.names, dtype=str))
-        (out / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
-        plot_solution(solution, out / "run.png")
-        written = ["run.npz", "summary.json", "run.png"]
-        if model.shape is not None and solution.num_steps > 1 and np.all(np.isfinite(solution.q)):
-            until = float(hits.t[5]) if len(hits) > 5 else None
-            plot_motion(solution, model.shape, out / "motion.png", frames=30, until=until)
-            written.append("motion.png")
+        for path in written:
+            _write_file(path, solution, summary)
     except OSError as error:
-        _fail(f"writing to {out} failed: {error}", FAILED)
+        fail(f"writing to {out} failed: {error}", FAILED)
     if not quiet:
-        typer.echo(f"written to {out}: {', '.join(written)}")
+        typer.echo(f"written: {', '.join(map(str, written))}")
 
 
-def _plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are not finite become null."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _write_file(path: Path, solution: Any, summary: dict[str, Any]) -> None:
+    if path.suffix in (".zarr", ".nc"):
+        solution.save(path)
+    elif path.suffix == ".html":
+        solution.report(path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    elif path.suffix in (".gif", ".mp4"):
+        solution.animate(path)
+    elif path.name == "motion.png":
+        from carom.report import plot_motion
 
-
-def _lists(params: dict[str, Any]) -> dict[str, Any]:
-    import numpy as np
-
-    return {key: np.asarray(value).tolist() for key, value in params.items()}
-
-
-def _use_cache() -> None:
-    """Keep compiled programs between runs. Without a folder to write to, everything works as before, only slower to start."""
-    import jax
-
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return
-    folder = _cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            return
-    except (OSError, RuntimeError):
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHE_FROM)
-
-
-def _cache_folder() -> Path:
-    if os.environ.get("XDG_CACHE_HOME"):
-        return Path(os.environ["XDG_CACHE_HOME"]) / "carom"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "carom"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "carom"
-    return Path.home() / ".cache" / "carom"
+        hits = solution.impacts
+        plot_motion(solution, path=path, frames=30, until=float(hits.t[5]) if len(hits) > 5 else None)
+    else:
+        solution.plot(path)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from carom.errors import InputError
 from carom.named import Named
 
 KINDS = ("line", "dots", "wall", "mesh")
+FEWEST_FRAMES, MOST_FRAMES, MOST_NUMBERS = 120, 20_000, 1_500_000  # of a film
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,18 @@ def film(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any) -
             raise InputError(f"the shape returned other parts at t = {t[i]:g} than at the start: only the points may move")
         points[i] = np.concatenate([part.points for part in parts])
     return Film(t, points, tuple(first), tuple(np.cumsum([0, *sizes]).tolist()))
+
+
+def film_of_run(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any, t_hit: np.ndarray, q_hit: np.ndarray) -> Film:
+    """A film of a run: its grid, thinned to a bounded amount of data, and its impacts."""
+    parts = picture(shape, q[0], float(t[0]), params)
+    most = max(FEWEST_FRAMES, min(MOST_FRAMES, MOST_NUMBERS // sum(part.points.size for part in parts)))
+    good = np.flatnonzero(np.all(np.isfinite(q), axis=1))
+    chosen = good[np.unique(np.linspace(0, len(good) - 1, most).astype(int))]
+    hits = np.unique(np.linspace(0, len(t_hit) - 1, most).astype(int)) if len(t_hit) else np.zeros(0, int)
+    times, places = np.concatenate([t[chosen], t_hit[hits]]), np.concatenate([q[chosen], q_hit[hits]])
+    order = np.argsort(times, kind="stable")
+    return film(shape, times[order], places[order], params)
 
 
 def _plain(params: Any) -> Any:

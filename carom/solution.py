@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from carom.drawing import Film, film_of_run
 from carom.methods import method as codes
 from carom.numerics.sequences import accumulation_time
 from carom.system import System
@@ -187,6 +188,13 @@ class Solution:
         """The smallest of all gaps along the grid; None without contacts."""
         return np.asarray(_smallest(self.system, self.params, self.t, self.q)) if self.system.contacts else None
 
+    @cached_property
+    def film(self) -> Film | None:
+        """The picture along the run, at impacts too; None without a shape."""
+        if self.shape is None:
+            return None
+        return film_of_run(self.shape, self.t, self.q, self.params, self.impacts.t, self.impacts.q)
+
     @property
     def energy_error(self) -> np.ndarray:
         """(E − E₀) / |E₀|; relative to the largest kinetic part where E₀ is zero."""
@@ -269,6 +277,12 @@ class Solution:
         from carom.store import save
 
         return save(self, path)
+
+    def report(self, path: "str | Path", title: str | None = None) -> "Path":
+        """Write one HTML file: the motion to play, what is conserved, the impacts, how it was made. It needs no network."""
+        from carom.report.html import write_report
+
+        return write_report(self, path, title)
 
     def plot(self, path: str | None = None) -> "Figure":
         """Coordinates, gaps and energy against time, impacts marked; saved to `path` if given."""

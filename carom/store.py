@@ -5,8 +5,8 @@ JSON: the version of the format, how the run ended, the method, the versions of 
 (a chunk that is missing from a zarr store reads as zeros, silently). A file holds data, not functions: a loaded run knows its
 energy and its gaps, but to evaluate something new `carom.load` must be given the system.
 
-Format 1 is what this file writes. To change it: raise FORMAT, add the step from the last one to UPGRADES, and keep a file of the
-old format under tests/data.
+Format 2 is what this file writes; format 1 had no picture. To change it: raise FORMAT, add the step from the last one to UPGRADES,
+and keep a file of the old format under tests/data.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ import platform
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,14 @@ import jax
 import numpy as np
 
 from carom.contact.contact import Contact
+from carom.drawing import Film, Part
 from carom.errors import InputError
 from carom.solution import Impacts, Solution, Status
 from carom.spaces import Euclidean
 from carom.system import System
 
-FORMAT = 1
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # from a format to the next: header ↦ header
+FORMAT = 2
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda told: {**told, "format": 2, "film": None}}
 SUFFIXES = (".zarr", ".nc")
 GRID = ("q", "p", "v", "energy", "gaps", "smallest_gap")
 TABLE = ("step", "q", "p_before", "p_after", "contact", "impulse", "impulses", "scale", "fallback")
@@ -63,6 +65,9 @@ def save(solution: Solution, path: str | Path, identity: dict[str, str] | None =
     if path.exists() and (any(path.iterdir()) if path.is_dir() else path.stat().st_size):
         header(path)  # refuses to replace what is not a run
     dataset = solution.to_xarray().assign(_leaves(solution.params)[1])
+    if solution.film is not None:
+        points = (("frame", "film_point", "film_axis"), solution.film.points.astype(np.float32))
+        dataset = dataset.assign(film_points=points, film_time=("frame", solution.film.t))
     dataset.attrs["carom"] = json.dumps({**_header(solution, dataset), "identity": identity})
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -113,8 +118,14 @@ def _header(solution: Solution, dataset: Any) -> dict[str, Any]:
         "status": asdict(solution.status),
         "method": asdict(method_record(solution.method)),
         "params": _leaves(solution.params)[0],
+        "film": None if solution.film is None else [_part(part) for part in solution.film.parts],
         "sums": {name: checksum(array.values) for name, array in dataset.variables.items() if array.dtype.kind in "fib"},
     }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    triangles = None if part.triangles is None else part.triangles.tolist()
+    return {"kind": part.kind, "fixed": part.fixed, "points": len(part.points), "triangles": triangles}
 
 
 def versions() -> dict[str, str]:
@@ -209,6 +220,8 @@ def load(
     for name in ("v", "energy", "gaps", "smallest_gap"):  # what the solution would compute when asked
         if name in data:
             solution.__dict__[name] = data[name]
+    if told["film"] is not None and shape is None:
+        solution.__dict__["film"] = _film(told["film"], data)
     if not contacts:
         solution.__dict__.update(gaps=np.zeros((len(solution.t), 0)), smallest_gap=None)
     return solution
@@ -279,6 +292,16 @@ def _restore(structure: dict[str, Any], data: dict[str, np.ndarray]) -> Any:
     if kind == "dict":
         return {key: _restore(value, data) for key, value in inner.items()}
     return {"list": list, "tuple": tuple}[kind](_restore(value, data) for value in inner)
+
+
+def _film(told: list[dict[str, Any]], data: dict[str, np.ndarray]) -> Film:
+    starts = np.cumsum([0, *(part["points"] for part in told)]).tolist()
+    points = np.asarray(data["film_points"], float)
+    parts = [
+        Part(points[0, a:b], part["kind"], part["fixed"], None if part["triangles"] is None else np.asarray(part["triangles"]))
+        for part, (a, b) in zip(told, pairwise(starts), strict=True)
+    ]
+    return Film(data["film_time"], points, tuple(parts), tuple(starts))
 
 
 def _lost(q: Any) -> Any:

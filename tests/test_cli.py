@@ -1,16 +1,17 @@
 """The command line, as a person and as a script meet it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import jax
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import carom
-from carom import cli
+from carom import cli, terminal
 
 RUN = ["run", "corner", "--rule", "trapezoidal", "--steps", "200"]  # compiles once for this file
 REST = [*RUN[:-1], "250", "--set", "restitution=0.2"]  # comes to rest within these steps
@@ -18,7 +19,7 @@ REST = [*RUN[:-1], "250", "--set", "restitution=0.2"]  # comes to rest within th
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    monkeypatch.setattr(cli, "_use_cache", lambda: None)
+    monkeypatch.setattr(cli, "use_cache", lambda: None)
 
 
 def call(*arguments):
@@ -53,19 +54,47 @@ def test_json_is_one_object_and_nothing_else(tmp_path):
     assert told["status"] == "ok" and told["steps"] == 200 and told["impacts"] == 2 and told["params"]["gravity"] == 9.81
 
 
-def test_out_holds_arrays_and_pictures(tmp_path):
-    result = call(*RUN, "--out", tmp_path / "deep" / "out")
-    assert result.exit_code == 0, result.stderr
+def test_out_holds_the_run_its_report_and_pictures(tmp_path):
     out = tmp_path / "deep" / "out"
-    assert "run.png" in result.stdout
-    arrays = np.load(out / "run.npz")
-    assert arrays["t"].shape == (201,) and arrays["q"].shape == arrays["p"].shape == arrays["v"].shape == (201, 2)
-    np.testing.assert_allclose(arrays["energy"], arrays["energy"][0], rtol=1e-3)
-    assert arrays["impact_t"].shape == (2,) and arrays["impact_impulses"].shape == (2, 2)
-    assert arrays["contact_names"].tolist() == ["wall[0]", "wall[1]"]
+    result = call(*RUN, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert all(name in result.stdout for name in ("run.zarr", "run.html", "run.png"))
+    run = carom.load(out / "run.zarr")
+    assert run.t.shape == (201,) and run.q.shape == run.p.shape == run.v.shape == (201, 2) and len(run.impacts) == 2
+    assert run.impacts.names == ("wall[0]", "wall[1]")
     assert json.loads((out / "summary.json").read_text())["impacts"] == 2
     for picture in ("run.png", "motion.png"):
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
+    assert (out / "run.html").read_text().startswith("<!doctype html>")
+    again = call("report", out / "run.zarr", "--out", tmp_path / "again.html", "--title", "again & again")
+    assert again.exit_code == 0 and again.stdout.strip() == str(tmp_path / "again.html")
+    assert "<h1>again &amp; again</h1>" in (tmp_path / "again.html").read_text()
+
+
+def test_out_can_be_one_file(tmp_path):
+    result = call(*RUN, "--out", tmp_path / "corner.nc", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["corner.nc"] and carom.load(tmp_path / "corner.nc").num_steps == 200
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    for _ in range(2):
+        told = json.loads(call(*RUN, "--json", "--checkpoint", tmp_path / "run.zarr").stdout)
+        assert told["steps"] == 200 and carom.load(tmp_path / "run.zarr").num_steps == 200
+    foreign = call(*RUN, "--checkpoint", tmp_path / "run.zarr", "--dt", "0.02")
+    assert foreign.exit_code == 2 and "dt differs" in foreign.stderr
+
+
+def test_ctrl_c_shows_and_writes_what_there_is(tmp_path, monkeypatch):
+    solver = sys.modules["carom.solve"]
+    real = solver._chunk
+    press = lambda *arguments: (os.kill(os.getpid(), signal.SIGINT), real(*arguments))[1]  # noqa: E731
+    monkeypatch.setattr(solver._March, "compile", lambda march: None)
+    monkeypatch.setattr(solver, "_chunk", press)
+    monkeypatch.setattr(solver, "LONGEST_CHUNK", 256)
+    result = call(*RUN[:-1], "600", "--out", tmp_path / "run.zarr")
+    assert result.exit_code == 130 and "interrupted at step 256" in result.stderr
+    assert carom.load(tmp_path / "run.zarr").num_steps == 256
 
 
 def test_a_run_that_fails_midway_says_so_and_keeps_what_it_has(tmp_path):
@@ -74,7 +103,7 @@ def test_a_run_that_fails_midway_says_so_and_keeps_what_it_has(tmp_path):
     told = json.loads(result.stdout)
     assert told["status"] == "too_many_impacts" and 0 < told["steps"] < 250
     assert "coming to rest" in result.stderr
-    assert len(np.load(tmp_path / "run.npz")["t"]) == told["steps"] + 1
+    assert len(carom.load(tmp_path / "run.zarr").t) == told["steps"] + 1
     assert (tmp_path / "run.png").exists()
 
 
@@ -115,6 +144,8 @@ def test_impacts_end_a_run_and_too_few_are_noted():
         ([*RUN[:-1], "0"], "positive whole number"),
         ([*RUN, "--set", "height=-1"], "inside an obstacle"),
         ([*RUN, "--out", __file__], "cannot be made"),
+        (["report", "nowhere.zarr"], "there is no nowhere.zarr"),
+        (["report", __file__], "is not a carom run"),
     ],
 )
 def test_bad_input_is_told_what_to_try(arguments, message):
@@ -150,6 +181,16 @@ def test_demo_tells_the_rules_apart(tmp_path):
     assert "trapezoidal (order 2)" in result.stdout and "composition (order 4)" in result.stdout
     for picture in ("star-energy.png", "star.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+    page = tmp_path / "star.html"
+    assert page.as_uri() in result.stdout.replace("\n", "") and "20 impacts" in page.read_text()
+
+
+def test_completion_knows_the_models_and_pipes_may_close():
+    assert "star" in cli._complete_model("st") and cli._complete_model("zzz") == []
+    assert "--show-completion" in call("--help").stdout
+    shell = f"{sys.executable} -m carom.cli list --json | head -c 5; exit ${{PIPESTATUS[0]}}"
+    process = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert process.stderr == "" and len(process.stdout) == 5
 
 
 def test_version_and_help_from_a_shell():
@@ -161,7 +202,7 @@ def test_version_and_help_from_a_shell():
 class TestCache:
     @pytest.fixture(autouse=True)
     def restore(self, monkeypatch):
-        monkeypatch.undo()  # the real _use_cache
+        monkeypatch.undo()  # the real use_cache
         monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
         before = jax.config.jax_compilation_cache_dir
         yield
@@ -169,12 +210,12 @@ class TestCache:
 
     def test_compiled_programs_are_kept(self, monkeypatch, tmp_path):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        cli._use_cache()
+        terminal.use_cache()
         assert jax.config.jax_compilation_cache_dir == str(tmp_path / "carom")
 
     def test_a_folder_that_cannot_be_made_breaks_nothing(self, monkeypatch, tmp_path):
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         before = jax.config.jax_compilation_cache_dir
-        cli._use_cache()
+        terminal.use_cache()
         assert jax.config.jax_compilation_cache_dir == before

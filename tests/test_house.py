@@ -28,6 +28,7 @@ LAYERS = [
     {"solve"},
     {"models", "diagnostics", "ensemble"},
     {"report"},
+    {"terminal"},
     {"cli"},
 ]
 

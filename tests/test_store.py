@@ -33,6 +33,8 @@ def _same(a: Solution, b: Solution) -> None:
     for name in ("t", *store.TABLE):
         np.testing.assert_array_equal(getattr(a.impacts, name), getattr(b.impacts, name))
     assert a.impacts.names == b.impacts.names and a.coordinates == b.coordinates
+    assert a.film is not None and b.film is not None and a.film.starts == b.film.starts
+    np.testing.assert_allclose(a.film.points, b.film.points, rtol=1e-7, atol=1e-7)  # pictures are kept in single precision
     assert a.status == b.status and a.summary() == b.summary()
 
 
@@ -110,6 +112,7 @@ def test_runs_of_format_1_open(run, file, tmp_path):
     np.testing.assert_allclose(old.q, run.q, rtol=0, atol=1e-12)  # another machine may round otherwise
     np.testing.assert_allclose(old.impacts.t, run.impacts.t, rtol=0, atol=1e-12)
     assert old.status.ok and old.method.order == 2 and float(old.params["gravity"]) == 9.81
+    assert old.film is None and store.header(path)["format"] == 2  # format 1 had no picture
 
 
 def _edit_header(path: Path, **changes) -> None:

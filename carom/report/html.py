@@ -1,0 +1,241 @@
+"""The report: one HTML file that needs nothing else, with the motion, what is conserved, the impacts and how the run was made.
+
+The page is `page/page.html` with `page.css`, `page.js` and plotly's JavaScript inside. Numbers travel as base64. Whatever a person
+typed is escaped here where it becomes HTML, and in page.js where it becomes a label of plotly, which reads tags too.
+"""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from carom.drawing import Film, moving
+from carom.report.plots import envelope
+from carom.solution import MANY_CONTACTS, Solution
+from carom.store import method_record, versions
+
+INTERVALS = 4000  #  of time in the curves: shorter runs are there step by step
+CURVES = 8  #        in one panel
+SPEEDS = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5)]
+
+
+def write_report(solution: Solution, path: str | Path, title: str | None = None) -> Path:
+    """Write the report of a run to `path`."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(report(solution, title), encoding="utf-8")
+    return path
+
+
+def report(solution: Solution, title: str | None = None) -> str:
+    """The report as text."""
+    from plotly.offline import get_plotlyjs
+
+    page = resources.files("carom.report") / "page"
+    reel, numbers = solution.film, solution.summary()
+    fields = {
+        "TITLE": html.escape(title or solution.name),
+        "SUMMARY": html.escape(_headline(solution, numbers)),
+        "MESSAGE": "" if numbers["status"] == "ok" else f'<p class="message">{html.escape(numbers["message"])}</p>',
+        "NOTE": html.escape(_note(solution)),
+        "EVAL": " 'unsafe-eval'" if reel is not None and reel.dim == 3 else "",  # the 3-D part of plotly compiles code
+        "NO_MOTION": "hidden" if reel is None else "",
+        "NO_IMPACTS": "" if len(solution.impacts) else "hidden",
+        "PARAMETERS": _table(_parameters(solution.params)),
+        "METHOD": _table(_method(solution)),
+        "MEASURED": _table(measured(solution, numbers)),
+        "VERSIONS": _table(versions()),
+        "DATA": json.dumps(_data(solution), allow_nan=False).replace("<", "\\u003c"),  # no tag ends inside a script
+        "PLOTLY": get_plotlyjs(),
+        "STYLE": (page / "page.css").read_text("utf-8"),
+        "SCRIPT": (page / "page.js").read_text("utf-8"),
+    }
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: fields[match[1]], (page / "page.html").read_text("utf-8"))
+
+
+# -- numbers for the page ------------------------------------------------------------------------------------------------
+
+
+def _data(solution: Solution) -> dict[str, Any]:
+    hits, t = solution.impacts, solution.t
+    duration = float(t[-1] - t[0]) or 1.0
+    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / 30)))  # about half a minute
+    speed = 1.0 if 3 <= duration <= 120 else natural
+    near = [s for s in SPEEDS if speed / 101 < s < speed * 101]
+    return {
+        "span": [float(t[0]), float(t[-1])],
+        "speed": speed,
+        "speeds": near,
+        "impacts": {
+            "t": _pack(hits.t, "f8"),
+            "step": _pack(hits.step, "i4"),
+            "contact": _pack(hits.contact, "i4"),
+            "impulse": _pack(np.nan_to_num(hits.impulse), "f4"),
+            "names": list(hits.names),
+        },
+        "panels": _panels(solution),
+        "film": None if solution.film is None else _film(solution.film, solution),
+    }
+
+
+def _pack(values: np.ndarray, kind: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode()
+
+
+def _panels(solution: Solution) -> list[dict[str, Any]]:
+    names = solution.coordinates
+    panels = [{"title": "(E − E₀) / |E₀|", "series": [_curve(solution.t, solution.energy_error, "energy")]}]
+    for title, values in (("coordinates", solution.q), ("momenta", solution.p)):
+        shown = _liveliest(values)
+        panels.append({"title": title, "series": [_curve(solution.t, values[:, i], names[i]) for i in shown]})
+    if 0 < len(solution.impacts.names) <= MANY_CONTACTS:
+        shown = sorted(np.argsort(np.nanmin(solution.gaps, axis=0), kind="stable")[:CURVES])
+        curves = [_curve(solution.t, solution.gaps[:, i], solution.impacts.names[i]) for i in shown]
+        panels.append({"title": "gaps", "series": curves})
+    elif solution.smallest_gap is not None:
+        panels.append({"title": "smallest gap", "series": [_curve(solution.t, solution.smallest_gap, "smallest gap")]})
+    return panels
+
+
+def _liveliest(values: np.ndarray) -> list[int]:
+    """The columns that change most, where there are more than can be told apart."""
+    if values.shape[1] <= CURVES:
+        return list(range(values.shape[1]))
+    return sorted(np.argsort(-np.nan_to_num(np.ptp(values, axis=0)), kind="stable")[:CURVES].tolist())
+
+
+def _curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, str]:
+    t, y = envelope(t, y, INTERVALS)
+    return {"name": str(name), "t": _pack(t, "f8"), "y": _pack(y, "f4")}
+
+
+def _film(reel: Film, solution: Solution) -> dict[str, Any]:
+    """Scenery that stays where it is, once; the points of everything else, frame by frame."""
+    still = [i for i in range(len(reel.parts)) if _slice(reel, i).size and np.all(_slice(reel, i) == _slice(reel, i)[:1])]
+    still = [i for i in still if reel.parts[i].fixed or reel.parts[i].kind == "wall"]
+    alive = [i for i in range(len(reel.parts)) if i not in still] or [still.pop()]
+    points = np.concatenate([_slice(reel, i) for i in alive], axis=1)
+    parts, start = [], 0
+    for i in alive:
+        size = reel.starts[i + 1] - reel.starts[i]
+        part, outline = reel.parts[i], reel.part(0, i)
+        closed = part.kind == "line" and size > 2 and np.array_equal(outline[0], outline[-1])
+        parts.append(
+            {"kind": "fill" if closed else "line" if part.kind == "wall" else part.kind, "start": start, "stop": start + size}
+        )
+        if part.triangles is not None:
+            parts[-1]["triangles"] = part.triangles.tolist()
+        start += size
+    scenery = [
+        {"kind": reel.parts[i].kind, "points": _pack(reel.part(0, i), "f4")}
+        | ({} if (faces := reel.parts[i].triangles) is None else {"triangles": faces.tolist()})
+        for i in still
+    ]
+    return {
+        "dim": reel.dim,
+        "count": points.shape[1],
+        "t": _pack(reel.t, "f8"),
+        "points": _pack(points, "f4"),
+        "parts": parts,
+        "scenery": scenery,
+        **_view(reel, solution),
+    }
+
+
+def _slice(reel: Film, i: int) -> np.ndarray:
+    return reel.points[:, reel.starts[i] : reel.starts[i + 1]]
+
+
+def _view(reel: Film, solution: Solution) -> dict[str, Any]:
+    """What to look at: everything that moves, with its walls; a window that follows where the motion goes much farther one way."""
+    seen = [_slice(reel, i).reshape(-1, reel.dim) for i in moving(reel.parts)]
+    seen += [part.points for part in reel.parts if part.fixed and part.kind != "wall"]
+    walls = [part.points for part in reel.parts if part.kind == "wall"]
+    body = np.concatenate(seen)
+    low, high = body.min(axis=0), body.max(axis=0)
+    for a, b in walls:  # the foot of the perpendicular from the middle of the motion, if it is not far away
+        along = (b - a) / np.linalg.norm(b - a)
+        foot = a + along * np.dot((low + high) / 2 - a, along)
+        low, high = np.minimum(low, foot), np.maximum(high, foot)
+    size = high - low
+    margin = 0.06 * max(size.max() if reel.dim == 3 else size.min(), 0.02 * size.max(), 1e-9)
+    low, high = low - margin, high + margin
+    size = high - low
+    long = int(np.argmax(size[:2]))
+    across = float(size[1 - long]) if reel.dim == 2 else 0.0
+    follow = reel.dim == 2 and bool(size[long] > 3 * across)
+    return {
+        "low": low.tolist(),
+        "high": high.tolist(),
+        "reach": float(np.linalg.norm(size)),
+        "long": long,
+        "follow": follow,
+    }
+
+
+# -- words ---------------------------------------------------------------------------------------------------------------
+
+
+def _headline(solution: Solution, numbers: Mapping[str, Any]) -> str:
+    hits, steps = numbers["impacts"], f"{numbers['steps']:,} steps of {numbers['dt']:g} to t = {numbers['t_end']:g}"
+    method = method_record(solution.method).name
+    kept = f"energy kept to {numbers['energy_error_max']:.1e}"
+    return " · ".join([steps, f"{hits:,} impact{'' if hits == 1 else 's'}", method, kept, numbers["status"].replace("_", " ")])
+
+
+def _note(solution: Solution) -> str:
+    notes = []
+    if len(solution.t) > 2 * INTERVALS:
+        notes.append(f"Curves show the smallest and largest values of {INTERVALS:,} intervals of time; every impact is kept.")
+    if solution.q.shape[1] > CURVES:
+        notes.append(f"The {CURVES} liveliest of {solution.q.shape[1]} coordinates are drawn.")
+    return " ".join(notes)
+
+
+def _parameters(params: Any) -> dict[str, str]:
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    return {jax.tree_util.keystr(path, simple=True, separator="."): _number(value) for path, value in leaves}
+
+
+def _number(value: Any) -> str:
+    array = np.asarray(value)
+    if array.size > 24:
+        return f"{' × '.join(map(str, array.shape))} numbers from {array.min():.6g} to {array.max():.6g}"
+    return f"{float(array):.10g}" if array.ndim == 0 else np.array2string(array, precision=6, separator=", ")
+
+
+def _method(solution: Solution) -> dict[str, str]:
+    record = method_record(solution.method)
+    declared = {"order": str(record.order), "preserves": ", ".join(record.preserves) or "nothing declared"}
+    return {"method": record.name, **record.settings, **declared}
+
+
+def measured(solution: Solution, numbers: Mapping[str, Any]) -> dict[str, str]:
+    """What the run itself shows of the properties that its method declares."""
+    rows = {
+        "energy, largest change": f"{numbers['energy_error_max']:.2e} relative",
+        "energy, drift": f"{numbers['energy_drift']:+.2e} over the run",
+    }
+    scale = np.max(np.abs(solution.p), initial=0.0)
+    for i in _liveliest(-solution.p):
+        change = np.max(np.abs(solution.p[:, i] - solution.p[0, i]))
+        if np.any(solution.p[:, i]) and change <= 1e-9 * scale:
+            rows[f"momentum of {solution.coordinates[i]}"] = f"kept to {change:.1e}"
+    if solution.smallest_gap is not None:
+        rows["deepest penetration at grid points"] = f"{max(0.0, -float(np.nanmin(solution.smallest_gap))):.1e}"
+        rows["near grazing, reflected by the law itself"] = f"{numbers['fallbacks']} of {numbers['impacts']:,} impacts"
+    rows["stepping"] = f"{numbers['seconds']:.3g} s, {numbers['microseconds_per_step']:.3g} µs per step"
+    rows["compiling"] = f"{numbers['compile_seconds']:.3g} s"
+    return rows
+
+
+def _table(rows: Mapping[str, Any]) -> str:
+    cells = (f"<tr><th>{html.escape(str(key))}</th><td>{html.escape(str(value))}</td></tr>" for key, value in rows.items())
+    return f"<table>{''.join(cells)}</table>" if rows else "<p>none</p>"

@@ -1,0 +1,336 @@
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const data = JSON.parse($("data").textContent);
+  const plain = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+  function unpack(text, type) { // base64 to numbers
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    return new { f4: Float32Array, f8: Float64Array, i4: Int32Array }[type](bytes.buffer);
+  }
+  const [t0, t1] = data.span;
+  const duration = t1 - t0 || 1;
+  const hits = { t: unpack(data.impacts.t, "f8"), step: unpack(data.impacts.step, "i4"),
+    contact: unpack(data.impacts.contact, "i4"), impulse: unpack(data.impacts.impulse, "f4"), names: data.impacts.names };
+  const panels = data.panels.map((panel) => ({ ...panel,
+    series: panel.series.map((s) => ({ name: s.name, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
+  const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: unpack(data.film.points, "f4") };
+
+  // How many entries of a sorted array lie at or before x.
+  function upto(array, x) {
+    let low = 0, high = array.length;
+    while (low < high) { const mid = (low + high) >> 1; if (array[mid] <= x) low = mid + 1; else high = mid; }
+    return low;
+  }
+
+  // -- colours ---------------------------------------------------------------------------------------------------------
+  function theme() {
+    const style = getComputedStyle(document.documentElement);
+    const get = (name) => style.getPropertyValue(name).trim();
+    const dark = get("color-scheme") === "dark" || style.colorScheme === "dark";
+    return { paper: get("--paper"), ink: get("--ink"), faint: get("--faint"), rule: get("--rule"), accent: get("--accent"), dark,
+      colours: dark ? ["#5aa9dd", "#f0805c", "#7cc46b", "#b58ad6", "#d9b04a", "#5fc4c4", "#c79a8c", "#a8adb3"]
+                    : ["#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#555555"] };
+  }
+  let look = theme();
+  const axis = (more) => ({ gridcolor: look.rule, zerolinecolor: look.rule, linecolor: look.faint, tickcolor: look.faint, ...more });
+  const base = () => ({ paper_bgcolor: look.paper, plot_bgcolor: "rgba(0,0,0,0)", font: { color: look.ink, family: "system-ui, sans-serif", size: 12 },
+    hoverlabel: { bgcolor: look.paper, font: { color: look.ink } } });
+  const narrow = () => window.innerWidth < 640;
+  const config = () => ({ responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover", scrollZoom: true,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] });
+
+  // -- against time ----------------------------------------------------------------------------------------------------
+  const POINTS = 900; // intervals per curve on the screen
+  function thin(t, y, from, to) { // the smallest and the largest value of each interval: no spike disappears
+    const a = Math.max(0, upto(t, from) - 1), b = Math.min(t.length, upto(t, to) + 1);
+    if (b - a <= 2 * POINTS) return [Array.from(t.subarray(a, b)), Array.from(y.subarray(a, b))];
+    const outT = [], outY = [];
+    for (let k = 0; k < POINTS; k++) {
+      const i = a + Math.floor(((b - a) * k) / POINTS), j = a + Math.floor(((b - a) * (k + 1)) / POINTS);
+      let low = i, high = i;
+      for (let m = i; m < j; m++) { if (y[m] < y[low]) low = m; if (y[m] > y[high]) high = m; }
+      for (const m of low < high ? [low, high] : low > high ? [high, low] : [low]) { outT.push(t[m]); outY.push(y[m]); }
+    }
+    return [outT, outY];
+  }
+  function stems(contact, from, to) { // one for each impact, or the strongest of each interval where they are denser than the screen
+    const x = [], y = [], a = upto(hits.t, from) - (hits.t[upto(hits.t, from) - 1] === from ? 1 : 0), b = upto(hits.t, to);
+    const dense = b - a > 4 * POINTS, best = new Map();
+    for (let i = a; i < b; i++) {
+      if (contact >= 0 && hits.contact[i] !== contact) continue;
+      const bin = dense ? Math.floor((2 * POINTS * (hits.t[i] - from)) / (to - from)) : i;
+      if (!best.has(bin) || hits.impulse[i] > hits.impulse[best.get(bin)]) best.set(bin, i);
+    }
+    for (const i of best.values()) { x.push(hits.t[i], hits.t[i], null); y.push(0, hits.impulse[i], null); }
+    return [x, y];
+  }
+  function marks(from, to) { // a line through all panels for each impact, while they can be told apart
+    const x = [], y = [], a = upto(hits.t, from), b = upto(hits.t, to);
+    if (b - a <= 250) for (let i = a; i < b; i++) { x.push(hits.t[i], hits.t[i], null); y.push(0, 1, null); }
+    return [x, y];
+  }
+  const several = hits.names.length > 1 && hits.names.length <= 8;
+  const layers = []; // one per trace: how to compute it for a range of time
+  function buildSeries() {
+    const traces = [], count = panels.length + (hits.t.length ? 1 : 0), gap = 0.035;
+    const each = (1 - gap * (count - 1)) / count, yaxes = {};
+    const place = (i) => [Math.max(0, 1 - (i + 1) * each - i * gap), 1 - i * (each + gap)];
+    const add = (compute, trace) => { layers.push(compute); traces.push({ type: "scatter", mode: "lines", x: [], y: [], ...trace }); };
+    add(marks, { yaxis: "y", line: { color: look.rule, width: 1 }, hoverinfo: "skip", showlegend: false, name: "impacts" });
+    yaxes.yaxis = { domain: [0, 1], range: [0, 1], visible: false, fixedrange: true }; // behind all panels: plotly draws it first
+    panels.forEach((panel, p) => {
+      const id = p + 2;
+      yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: plain(panel.title), standoff: 4 }, exponentformat: "power", automargin: true });
+      panel.series.forEach((s, k) => add((from, to) => thin(s.t, s.y, from, to), { yaxis: "y" + id, name: plain(s.name),
+        line: { width: 1.3, color: look.colours[k % 8] }, showlegend: panel.series.length > 1, legend: "legend" + (p + 1),
+        hovertemplate: "%{y:.6g}<extra>" + plain(s.name) + "</extra>" }));
+    });
+    if (hits.t.length) {
+      const p = panels.length, id = p + 2;
+      yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: "impulse", standoff: 4 }, rangemode: "tozero", automargin: true });
+      const groups = several ? hits.names.map((name, c) => [c, name]) : [[-1, "impact"]];
+      groups.forEach(([c, name], k) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several,
+        legend: "legend" + (p + 1), line: { width: 1.3, color: look.colours[(k + 1) % 8] },
+        hovertemplate: "impulse %{y:.5g}<extra>" + plain(name) + "</extra>" }));
+    }
+    const layout = { ...base(), ...yaxes, height: (narrow() ? 130 : 150) * count + 50, margin: { l: 72, r: 12, t: 8, b: 40 }, hovermode: "x",
+      hoverdistance: 30, dragmode: narrow() ? false : "zoom", uirevision: "keep",
+      xaxis: axis({ range: [t0, t1], title: { text: "time" }, anchor: "y" + (count + 1), domain: [0, 1] }) };
+    for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = { x: 1, xanchor: "right", y: place(p)[1], yanchor: "top", orientation: "h",
+      bgcolor: look.paper + "c0", font: { size: 11 } };
+    return [traces, layout];
+  }
+  function visible() { const r = $("series").layout.xaxis.range; return [Math.min(r[0], r[1]), Math.max(r[0], r[1])]; }
+  function fill(traces, from, to) { layers.forEach((compute, i) => { [traces[i].x, traces[i].y] = compute(from, to); }); }
+  function refine() {
+    const [from, to] = visible(), x = [], y = [];
+    layers.forEach((compute, i) => { [x[i], y[i]] = compute(from, to); });
+    Plotly.restyle("series", { x, y });
+  }
+  let area = null; // where on the page the panels are: the line at the present moment is moved, never drawn anew
+  function measure() {
+    const outer = $("series-box").getBoundingClientRect(), inner = $("series").querySelector(".nsewdrag[data-subplot='xy']");
+    if (inner) { const box = inner.getBoundingClientRect(); area = { left: box.left - outer.left, width: box.width }; cursor(); }
+  }
+  function cursor() {
+    if (!area) return;
+    const [from, to] = visible(), share = (now - from) / (to - from);
+    $("cursor").style.display = share >= 0 && share <= 1 ? "" : "none";
+    $("cursor").style.transform = `translateX(${area.left + share * area.width}px)`;
+  }
+
+  // -- the motion ------------------------------------------------------------------------------------------------------
+  let frame = null; // the points at this moment
+  function pose(t) { // between two frames the points go straight; impacts are frames
+    const size = film.count * film.dim, last = film.t.length - 1, i = Math.min(Math.max(upto(film.t, t) - 1, 0), last);
+    const j = Math.min(i + 1, last), span = film.t[j] - film.t[i], w = span > 0 ? Math.min(1, (t - film.t[i]) / span) : 0;
+    frame = frame || new Float64Array(size);
+    for (let k = 0; k < size; k++) frame[k] = film.points[i * size + k] * (1 - w) + film.points[j * size + k] * w;
+    return frame;
+  }
+  function columns(points, parts) { // the parts one after the other, with a hole between them
+    const out = Array.from({ length: film.dim }, () => []);
+    for (const part of parts) {
+      for (let i = part.start; i < part.stop; i++) for (let d = 0; d < film.dim; d++) out[d].push(points[i * film.dim + d]);
+      for (let d = 0; d < film.dim; d++) out[d].push(null);
+    }
+    return out;
+  }
+  const groups = film ? ["fill", "line", "dots", "mesh"].flatMap((kind) => {
+    const parts = film.parts.filter((p) => p.kind === kind);
+    return kind === "mesh" ? parts.map((p) => ({ kind, parts: [p] })) : parts.length ? [{ kind, parts }] : [];
+  }) : [];
+  const scenery = film ? film.scenery.map((part) => ({ ...part, points: unpack(part.points, "f4") })) : [];
+  const AXES = ["x", "y", "z"];
+  function style(kind, fixed) {
+    const colour = fixed ? look.faint : look.colours[0];
+    if (kind === "mesh") return { type: "mesh3d", color: colour, flatshading: true, opacity: fixed ? 0.35 : 1, hoverinfo: "skip" };
+    const common = { type: film.dim === 3 ? "scatter3d" : "scatter", hoverinfo: "skip", showlegend: false };
+    if (kind === "dots") return { ...common, mode: "markers", marker: { size: film.dim === 3 ? 4 : 9, color: colour } };
+    const fill = kind === "fill" && film.dim === 2 ? { fill: "toself", fillcolor: colour + "33" } : {};
+    return { ...common, mode: "lines", line: { color: colour, width: film.dim === 3 ? 4 : 2 }, ...fill };
+  }
+  function endless(a) { // a wall, far beyond what anybody looks at
+    const [x, y] = [a[2] - a[0], a[3] - a[1]], far = (1e3 * film.reach) / Math.hypot(x, y);
+    return [[a[0] - far * x, a[0] + far * x], [a[1] - far * y, a[1] + far * y]];
+  }
+  function traceOf(part) {
+    const trace = style(part.kind, true);
+    if (part.kind === "wall") [trace.x, trace.y] = endless(part.points);
+    else for (let d = 0; d < film.dim; d++) trace[AXES[d]] = Array.from(part.points.filter((_, k) => k % film.dim === d));
+    if (part.triangles) AXES.forEach((_, d) => { trace["ijk"[d]] = part.triangles.map((f) => f[d]); });
+    return trace;
+  }
+  function buildMotion() {
+    const traces = scenery.map(traceOf), points = pose(now);
+    for (const group of groups) {
+      const trace = style(group.kind, false), xyz = columns(points, group.parts);
+      xyz.forEach((column, d) => { trace[AXES[d]] = column; });
+      const part = group.parts[0];
+      if (group.kind === "mesh") AXES.forEach((_, d) => { trace["ijk"[d]] = part.triangles.map((f) => f[d]); });
+      traces.push(trace);
+    }
+    const layout = { ...base(), height: motionHeight(), margin: { l: 48, r: 12, t: 8, b: 28 }, showlegend: false, uirevision: "keep", hovermode: false };
+    if (film.dim === 3) {
+      const box = (d) => axis({ range: [film.low[d], film.high[d]], backgroundcolor: look.paper, title: { text: AXES[d] } });
+      layout.scene = { xaxis: box(0), yaxis: box(1), zaxis: box(2), aspectmode: "data", uirevision: "keep" };
+      layout.margin = { l: 0, r: 0, t: 0, b: 0 };
+    } else {
+      layout.dragmode = narrow() ? false : "pan";
+      const view = window_();
+      layout.xaxis = axis({ range: view[0], constrain: "range" });
+      layout.yaxis = axis({ range: view[1], scaleanchor: "x", scaleratio: 1, constrain: "range", constraintoward: "bottom" });
+    }
+    return [traces, layout];
+  }
+  const motionHeight = () => Math.round(Math.min(window.innerHeight * 0.5, narrow() ? 280 : 420));
+  function centre(points) {
+    const sum = [0, 0];
+    for (let i = 0; i < film.count; i++) { sum[0] += points[i * 2]; sum[1] += points[i * 2 + 1]; }
+    return sum.map((s) => s / film.count);
+  }
+  function window_() { // what is seen: everything, or a window that goes with the bodies along the long direction
+    const ranges = [0, 1].map((d) => [film.low[d], film.high[d]]);
+    if ($("follow").checked) {
+      const c = centre(frame || pose(now)), d = film.long, across = ranges[1 - d][1] - ranges[1 - d][0];
+      const shape = $("motion").clientWidth / motionHeight(), half = (across * (d ? 1 / shape : shape)) / 2;
+      ranges[d] = [c[d] - half, c[d] + half];
+    }
+    return ranges;
+  }
+  let drawing = false, again = false; // one picture at a time; of those asked for meanwhile, the latest
+  function draw(glow) {
+    if (!film) return;
+    $("motion").classList.toggle("struck", glow);
+    again = drawing;
+    if (drawing) return;
+    drawing = true;
+    paint().catch(() => {}).finally(() => { drawing = false; if (again) draw(performance.now() < glowUntil); });
+  }
+  function paint() {
+    const points = pose(now), traces = groups.map((_, k) => scenery.length + k), xyz = groups.map((group) => columns(points, group.parts));
+    if (film.dim === 3) return Plotly.restyle("motion", Object.fromEntries(AXES.map((a, d) => [a, xyz.map((column) => column[d])])), traces);
+    const step = { data: xyz.map(([x, y]) => ({ x, y })), traces };
+    if ($("follow").checked) {
+      const d = film.long, key = d ? "yaxis" : "xaxis", range = $("motion").layout[key].range;
+      const c = centre(points)[d], half = (range[1] - range[0]) / 2;
+      step.layout = { [key]: { range: [c - half, c + half] } };
+    }
+    return Plotly.animate("motion", step, { mode: "immediate", transition: { duration: 0 }, frame: { duration: 0, redraw: false } });
+  }
+
+  // -- time ------------------------------------------------------------------------------------------------------------
+  let now = t0, playing = false, stamp = 0, speed = data.speed, glowUntil = 0;
+  const format = (t) => Number(t.toPrecision(6)).toString();
+  function go(t, passed) { // everything on the page shows the same moment
+    const before = now;
+    now = Math.min(t1, Math.max(t0, t));
+    const clock = performance.now();
+    const count = upto(hits.t, now), struck = passed ? count - upto(hits.t, before) : 0;
+    if (struck > 0) glowUntil = clock + 140; // an impact is seen however many frames a second there are
+    draw(clock < glowUntil || (count > 0 && hits.t[count - 1] === now));
+    $("scrub").value = Math.round((1e6 * (now - t0)) / duration);
+    $("clock").textContent = "t = " + format(now);
+    const text = $("happening");
+    text.classList.toggle("now", clock < glowUntil);
+    if (hits.t.length) text.textContent = count ? `impact ${count} of ${hits.t.length}: ${hits.names[hits.contact[count - 1]]} at t = ${format(hits.t[count - 1])}`
+                                                : `${hits.t.length} impacts ahead`;
+    cursor();
+    if (!passed) showRow(count - 1);
+  }
+  function tick(clock) {
+    if (!playing) return;
+    go(now + (speed * (clock - stamp)) / 1000, true);
+    stamp = clock;
+    if (now >= t1) return play(false);
+    requestAnimationFrame(tick);
+  }
+  function play(on) {
+    playing = on;
+    $("play").textContent = on ? "❚❚" : "▶";
+    $("play").setAttribute("aria-label", on ? "pause" : "play");
+    if (on) { if (now >= t1) go(t0); stamp = performance.now(); requestAnimationFrame(tick); }
+    else { glowUntil = 0; showRow(upto(hits.t, now) - 1); }
+  }
+  $("play").onclick = () => play(!playing);
+  $("scrub").oninput = (event) => { const t = t0 + (duration * event.target.value) / 1e6; play(false); go(t); };
+  $("before").onclick = () => { const i = upto(hits.t, now) - 1; play(false); go(i >= 0 && hits.t[i] < now ? hits.t[i] : i > 0 ? hits.t[i - 1] : t0); };
+  $("after").onclick = () => { const i = upto(hits.t, now); play(false); go(i < hits.t.length ? hits.t[i] : t1); };
+  for (const s of data.speeds) $("speed").add(new Option(`${s}×`, s, s === data.speed, s === data.speed));
+  $("speed").onchange = (event) => { speed = Number(event.target.value); };
+  document.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, select, button, textarea")) return;
+    const act = { " ": () => play(!playing), ArrowLeft: () => go(now - duration / 200), ArrowRight: () => go(now + duration / 200),
+      ",": $("before").onclick, ".": $("after").onclick }[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+
+  // -- the table of impacts, page by page ------------------------------------------------------------------------------
+  const ROWS = 25;
+  let chosen = Array.from(hits.t.keys()), page = 0, row = -1;
+  $("contact").add(new Option("all", "-1"));
+  hits.names.forEach((name, c) => $("contact").add(new Option(name, c)));
+  function showPage(p) {
+    const pages = Math.max(1, Math.ceil(chosen.length / ROWS));
+    page = Math.min(Math.max(p, 0), pages - 1);
+    const body = $("impacts").tBodies[0];
+    body.replaceChildren();
+    for (const i of chosen.slice(page * ROWS, (page + 1) * ROWS)) {
+      const tr = body.insertRow();
+      for (const cell of [i + 1, hits.t[i].toPrecision(9), hits.step[i], hits.names[hits.contact[i]], hits.impulse[i].toPrecision(5)]) tr.insertCell().textContent = cell;
+      tr.classList.toggle("now", i === row);
+      tr.onclick = () => { play(false); go(hits.t[i]); };
+    }
+    $("page").textContent = `${page + 1} of ${pages}`;
+    $("first").disabled = $("previous").disabled = page === 0;
+    $("last").disabled = $("next").disabled = page === pages - 1;
+  }
+  function showRow(i) { row = i; const at = upto(chosen, i) - 1; showPage(Math.max(0, Math.floor(at / ROWS))); }
+  $("first").onclick = () => showPage(0);
+  $("previous").onclick = () => showPage(page - 1);
+  $("next").onclick = () => showPage(page + 1);
+  $("last").onclick = () => showPage(Infinity);
+  $("contact").onchange = (event) => {
+    const c = Number(event.target.value);
+    chosen = Array.from(hits.t.keys()).filter((i) => c < 0 || hits.contact[i] === c);
+    showPage(0);
+  };
+
+  // -- the page --------------------------------------------------------------------------------------------------------
+  async function build() {
+    look = theme();
+    layers.length = 0;
+    const [traces, layout] = buildSeries();
+    const range = $("series").layout ? visible() : [t0, t1];
+    layout.xaxis.range = range;
+    fill(traces, ...range);
+    if (film) {
+      const [t, l] = buildMotion();
+      await Plotly.react("motion", t, l, config());
+      $("motion").querySelectorAll(".scatterlayer > .trace").forEach((trace, k) => trace.classList.toggle("alive", k >= scenery.length));
+    }
+    await Plotly.react("series", traces, layout, config());
+  }
+  $("follow").checked = Boolean(film && film.follow);
+  $("follow-label").hidden = !(film && film.follow);
+  $("follow").onchange = () => { const v = window_(); Plotly.relayout("motion", { "xaxis.range": v[0], "yaxis.range": v[1] }); };
+  $("theme").onclick = () => {
+    const next = look.dark ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    try { localStorage.setItem("carom-theme", next); } catch { /* a file may have no storage */ }
+    build();
+  };
+  try { const kept = localStorage.getItem("carom-theme"); if (kept) document.documentElement.dataset.theme = kept; } catch { /* as above */ }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", build);
+  let small = narrow();
+  window.addEventListener("resize", () => { if (small !== narrow()) { small = narrow(); build(); } });
+  build().then(() => {
+    $("series").on("plotly_relayout", (change) => { if (Object.keys(change).some((key) => key.startsWith("xaxis"))) refine(); });
+    $("series").on("plotly_afterplot", measure);
+    measure();
+    $("series").on("plotly_click", (event) => { play(false); go(event.points[0].x); });
+    go(t0);
+    document.body.dataset.ready = "yes";
+  });
+})();

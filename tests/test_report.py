@@ -1,0 +1,229 @@
+"""The report in a real browser: it plays, scrubs, zooms, fits a phone, is dark and light, and loses no impact."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import PROGRAM, Browser
+
+import carom
+from carom.drawing import dots, line, mesh
+from carom.report.html import report
+
+METHOD = carom.VariationalCollision(carom.Trapezoidal())
+EVIL = "</script><script>window.hacked = 1</script><b>'\"&"
+
+needs_browser = pytest.mark.skipif(
+    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def long_run():
+    """10⁵ steps, more than 10⁴ impacts."""
+    return carom.models.particle(gravity=800.0).solve(METHOD, num_steps=100_000)
+
+
+@pytest.fixture(scope="module")
+def long_page(long_run, tmp_path_factory) -> Path:
+    return long_run.report(tmp_path_factory.mktemp("report") / "long.html")
+
+
+def _evil_run(shape=None):
+    def lagrangian(q, v, params):
+        return 0.5 * v @ v - params[EVIL] * q[2]
+
+    def box(q):
+        corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1.0)]) + q
+        return [mesh(corners, [[0, 1, 3], [0, 3, 2], [4, 5, 7]]), dots([q]), line([[0, 0, 0], [3, 0, 0]], fixed=True)]
+
+    space = carom.Euclidean(3, ["x" + EVIL, "y", "z"])
+    system = carom.System(lagrangian, [carom.Contact(lambda q: q[2], name="floor" + EVIL)], space=space)
+    method = carom.VariationalCollision(carom.Left())
+    params = {EVIL: 9.81}
+    return carom.solve(
+        system,
+        method,
+        [0.0, 0, 1],
+        [1.0, 0, 0],
+        dt=0.02,
+        num_steps=100,
+        params=params,
+        name=EVIL,
+        shape=box if shape is None else shape,
+    )
+
+
+def _text(browser, name):
+    return browser.run(f"document.getElementById({name!r}).textContent")
+
+
+def _body(browser):
+    """Where the plot of the motion draws what moves: its last trace."""
+    return browser.run("(d => [d.x[0], d.y[0]])(document.getElementById('motion').data.at(-1))")
+
+
+def _scrub(browser, share):
+    script = f"(s => {{s.value = {round(1e6 * share)}; s.dispatchEvent(new Event('input'))}})(document.getElementById('scrub'))"
+    browser.run(script)
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@needs_browser
+def test_it_plays_and_scrubs(browser, long_page, long_run):
+    browser.open(long_page)
+    assert _text(browser, "clock") == "t = 0" and _body(browser) == [0.0, 1.0]
+    browser.click("#play")
+    browser.wait("Number(document.getElementById('clock').textContent.slice(4)) > 5")
+    browser.click("#play")
+    stopped = _text(browser, "clock")
+    assert stopped == _text(browser, "clock") != "t = 0"  # it stays where it was stopped
+    _scrub(browser, 0.5)
+    assert _text(browser, "clock") == "t = 500"
+    i = np.searchsorted(long_run.t, 500.0)
+    x, y = _body(browser)
+    assert x == pytest.approx(long_run.q[i, 0], rel=1e-6)  # a picture is in single precision
+    assert -1e-3 <= y <= 1.001
+    count = int(np.sum(long_run.impacts.t <= 500.0))
+    assert _text(browser, "happening").startswith(f"impact {count} of {len(long_run.impacts)}: floor")
+    browser.click("#after")
+    t = long_run.impacts.t[count]
+    assert _text(browser, "clock") == f"t = {float(f'{t:.6g}'):g}"
+    assert browser.complaints == []
+
+
+@needs_browser
+def test_it_stays_fluid(browser, long_page, long_run):
+    assert len(long_run.impacts) > 10_000 and long_page.stat().st_size < 12e6
+    browser.open(long_page)
+    script = """(() => { const s = document.getElementById('scrub'), start = performance.now();
+        for (let k = 0; k < 200; k++) { s.value = 5000 * k; s.dispatchEvent(new Event('input')); }
+        return (performance.now() - start) / 200; })()"""
+    assert browser.run(script) < 33  # ms: thirty pictures a second, on a machine that does other things too; 1.8 when it does not
+    zoom = """(async () => { const start = performance.now();
+        await Plotly.relayout('series', {'xaxis.range': [100, 101]}); return performance.now() - start; })()"""
+    assert browser.run(zoom) < 3000  # ms
+
+
+@needs_browser
+def test_no_impact_disappears(browser, long_page, long_run):
+    browser.open(long_page)
+    stems = "document.getElementById('series').data.at(-1).x.filter((x, k) => k % 3 === 0)"
+    seen = np.array(browser.run(stems))
+    width = (long_run.t[-1] - long_run.t[0]) / 1800  # two intervals for each of 900 curve points
+    after = np.clip(np.searchsorted(seen, long_run.impacts.t), 1, len(seen) - 1)
+    nearest = np.minimum(abs(seen[after] - long_run.impacts.t), abs(seen[after - 1] - long_run.impacts.t))
+    assert nearest.max() <= width  # none farther from a mark than the screen resolves
+    browser.run("Plotly.relayout('series', {'xaxis.range': [100, 110]}).then(() => 0)")
+    browser.wait(f"{stems}.length < 1000")
+    within = long_run.impacts.t[(long_run.impacts.t >= 100) & (long_run.impacts.t <= 110)]
+    np.testing.assert_allclose(browser.run(stems), within, rtol=1e-12)  # close up, all of them one by one
+    lines = browser.run("document.getElementById('series').data[0].x.length / 3")
+    assert lines == len(within)
+    browser.click("#last")
+    last = browser.run("[...document.querySelector('#impacts tbody').lastElementChild.cells].map(c => c.textContent)")
+    assert int(last[0]) == len(long_run.impacts) and float(last[1]) == pytest.approx(long_run.impacts.t[-1], rel=1e-8)
+
+
+@needs_browser
+def test_hover_tells_values_and_a_click_goes_there(browser, tmp_path):
+    run = carom.models.star().solve(METHOD, num_steps=400)
+    browser.open(run.report(tmp_path / "star.html"), height=1700)
+    box = browser.run(
+        "(b => [b.left, b.top, b.width, b.height])(document.querySelector('#series .nsewdrag').getBoundingClientRect())"
+    )
+    x, y = box[0] + 0.75 * box[2], box[1] + 0.3 * box[3]
+    browser.mouse(x - 5, y)
+    browser.mouse(x, y)
+    browser.wait("document.querySelectorAll('#series .hoverlayer .hovertext').length > 0")
+    browser.mouse(x, y, click=True)
+    browser.wait("document.getElementById('clock').textContent !== 't = 0'")
+    t = float(_text(browser, "clock")[4:])
+    assert t == pytest.approx(0.75 * run.t[-1], abs=0.02)
+    cursor = browser.run("document.getElementById('cursor').getBoundingClientRect().left")
+    assert cursor + 1 == pytest.approx(box[0] + box[2] * t / run.t[-1], abs=1)  # pixel
+    browser.screenshot(tmp_path / "hover.png")
+    row = browser.run("document.querySelector('#impacts tr.now').cells[0].textContent")
+    assert int(row) == np.sum(run.impacts.t <= t)
+    browser.run("document.querySelector('#impacts tbody tr').click()")
+    assert float(_text(browser, "clock")[4:]) == pytest.approx(run.impacts.t[0], rel=1e-5)
+    assert browser.complaints == []
+
+
+@needs_browser
+def test_it_fits_a_phone_in_the_dark(browser, long_page, tmp_path):
+    browser.open(long_page, width=390, height=844, dark=True)
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    assert browser.run("document.querySelector('#motion svg').getBoundingClientRect().width") <= 390
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert browser.run(background) == "rgb(22, 24, 27)"
+    browser.click("#theme")
+    assert browser.run(background) == "rgb(255, 255, 255)"
+    browser.wait("document.getElementById('motion').layout.paper_bgcolor === '#ffffff'")
+    browser.size(1200, 900)  # turned to a desk
+    browser.wait("document.querySelector('#motion svg').getBoundingClientRect().width > 900")
+    browser.click("#theme")  # and back, for the next page: the choice is remembered
+    assert len(browser.screenshot(tmp_path / "phone.png")) > 10_000
+    assert browser.complaints == []
+
+
+@needs_browser
+def test_space_and_what_people_type(browser, tmp_path):
+    """A body in space, drawn with WebGL; and names that try to be code."""
+    run = _evil_run()
+    browser.open(run.report(tmp_path / "evil.html"))
+    assert browser.run("window.hacked === undefined && document.title") == EVIL
+    assert _text(browser, "happening") == f"{len(run.impacts)} impacts ahead"
+    kinds = browser.run("document.getElementById('motion').data.map(d => d.type)")
+    assert sorted(kinds) == ["mesh3d", "scatter3d", "scatter3d"]
+    _scrub(browser, 1.0)
+    browser.wait("document.getElementById('motion').data.find(d => d.type === 'mesh3d').x[0] > 1.9")
+    assert browser.run("document.querySelectorAll('#series b').length") == 0
+    cells = browser.run("[...document.querySelectorAll('.facts th')].map(c => c.textContent)")
+    assert EVIL in cells
+    assert [
+        c for c in browser.complaints if "GL Driver" not in c and "willReadFrequently" not in c
+    ] == []  # hints of the software GL
+    assert all(r.startswith(("file:", "data:", "blob:")) for r in browser.requests)  # nothing from anywhere
+
+
+@needs_browser
+def test_control_complaints_are_heard(browser, tmp_path):
+    page = tmp_path / "bad.html"
+    page.write_text("<body data-ready=yes><script>setTimeout(() => { throw new Error('boo') }); console.error('hoo')</script>")
+    browser.open(page)
+    browser.wait("true")
+    browser.run("new Promise(done => setTimeout(done, 50))")
+    assert "boo" in str(browser.complaints) and "hoo" in str(browser.complaints)
+
+
+def test_a_report_says_how_the_run_was_made(tmp_path):
+    run = carom.models.particle().solve(METHOD, num_steps=300)
+    page = report(run)
+    assert page.count("<h1>particle</h1>") == 1 and "3 impacts" in page
+    for word in ("VariationalCollision", "Trapezoidal()", "non-penetration", "gravity", "9.81", "jax", carom.__version__):
+        assert word in page
+    assert "momentum of x" in page and "src=" not in page.split("<script>")[0] and "hidden" not in page.split("<main>")[1][:120]
+    again = report(carom.load(run.save(tmp_path / "run.zarr")))  # a run without functions makes the same page
+    cut = lambda text: json.loads(text.split('id="data">')[1].split("</script>")[0])  # noqa: E731
+    assert cut(again)["panels"] == cut(page)["panels"] and cut(again)["film"]["points"] == cut(page)["film"]["points"]
+
+
+def test_a_run_without_picture_or_contacts_has_a_report(tmp_path):
+    def lagrangian(q, v):
+        return 0.5 * v @ v - 0.5 * q @ q
+
+    run = carom.solve(carom.System(lagrangian), carom.Variational(carom.Left()), [1.0] * 10, [0.0] * 10, dt=0.1, num_steps=20)
+    page = report(run, title="ten springs")
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert data["film"] is None and [p["title"] for p in data["panels"]] == ["(E − E₀) / |E₀|", "coordinates", "momenta"]
+    assert len(data["panels"][1]["series"]) == 8 and "8 liveliest of 10" in page
