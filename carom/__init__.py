@@ -17,7 +17,7 @@ _jax.config.update("jax_enable_x64", True)
 from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint
-from carom.errors import CaromError, InputError, SolveError
+from carom.errors import CaromError, InputError, SolveError, SweepError
 from carom.lumped import LumpedSystem
 from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
@@ -27,6 +27,7 @@ from carom.solution import Impacts, Solution, Status
 from carom.solve import solve
 from carom.spaces import Euclidean
 from carom.store import load
+from carom.sweep import sweep
 from carom.system import System
 
 __version__ = "0.1.0"
@@ -61,6 +62,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "Status",
+    "SweepError",
     "System",
     "Trapezoidal",
     "Variational",
@@ -71,4 +73,5 @@ __all__ = [
     "models",
     "rollout",
     "solve",
+    "sweep",
 ]

@@ -203,9 +203,9 @@ def identity(system: System, method: Any, problem: Any, **numbers: Any) -> dict[
     """What decides every bit of a run, as short texts that can be compared one by one."""
     known = versions()
     return {
-        "system": _of_tree(system, problem),
-        "method": f"{type(method).__name__} {_of_tree(method, problem)}",
-        "params": _of_tree(problem.params, problem),
+        "system": digest_of(system, problem),
+        "method": f"{type(method).__name__} {digest_of(method, problem)}",
+        "params": digest_of(problem.params, problem),
         "q0": checksum(np.asarray(problem.q0)),
         "v0": checksum(np.asarray(problem.v0)),
         "t0": repr(float(problem.t0)),
@@ -214,7 +214,7 @@ def identity(system: System, method: Any, problem: Any, **numbers: Any) -> dict[
     }
 
 
-def _of_tree(tree: Any, problem: Any) -> str:
+def digest_of(tree: Any, problem: Any = None) -> str:
     """Structure, numbers and traced functions, in one digest."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Named))
     texts = [_without_addresses(str(structure))]

@@ -1,16 +1,16 @@
 """The command line: `carom list`, `carom run MODEL`, `carom report RUN`, `carom demo`."""
 
-import difflib
 import inspect
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from carom.parsing import RULE_HELP, build_method, build_model, known_model, parse_values, settable
 from carom.terminal import BAD_INPUT, FAILED, INTERRUPTED, OK, console, fail, folder, lists, note, plain, use_cache
 
 FILES = (".zarr", ".nc", ".html", ".json", ".png", ".gif", ".mp4")
@@ -54,7 +54,7 @@ def list_models(
     from carom.report.tables import catalogue, portrait
 
     try:
-        names = [*ALL] if model is None else [_known_model(model)]
+        names = [*ALL] if model is None else [known_model(model)]
     except ValueError as error:
         fail(str(error), BAD_INPUT)
     built = {name: ALL[name]() for name in names}
@@ -72,9 +72,6 @@ def _complete_model(incomplete: str) -> list[str]:
     from carom.models import ALL
 
     return [name for name in ALL if name.startswith(incomplete)]
-
-
-_RULE_HELP = "trapezoidal, midpoint, left, right, gamma:0.3, galerkin:2, composition:4, composition:6:midpoint"
 
 
 @app.command(
@@ -100,7 +97,7 @@ def run(
     dt: Annotated[float | None, typer.Option(help="Length of a step; by default what suits the model.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps; by default what suits the model.", show_default=False)] = None,
     impacts: Annotated[int | None, typer.Option(min=1, help="Stop once so many impacts have happened.", show_default=False)] = None,
-    rule: Annotated[str, typer.Option(help=f"The discrete Lagrangian: {_RULE_HELP}.")] = "composition:4",
+    rule: Annotated[str, typer.Option(help=f"The discrete Lagrangian: {RULE_HELP}.")] = "composition:4",
     simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the model; repeatable.")
@@ -178,6 +175,62 @@ def report(
     typer.echo(str(path))
 
 
+@app.command(
+    epilog="""
+Examples:
+
+`carom sweep pendulum --vary wall=0:0.9:10 --vary restitution=0.5,0.8,1 --out study.zarr` · every combination
+
+`carom sweep star --vary v0.theta=0:10:100 --steps 2000 --out spin.zarr` · initial states, too
+
+`carom sweep star --vary gravity=1:20:1000 --scheduler tcp://host:8786 --out big.zarr` · on a dask cluster
+
+The store opens with `xarray.open_zarr`. The same command goes on with a sweep that was stopped.
+"""
+)
+def sweep(
+    model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False, autocompletion=_complete_model)],
+    out: Annotated[Path, typer.Option(help="The *.zarr store.", show_default=False)],
+    vary: Annotated[
+        list[str], typer.Option(metavar="NAME=VALUES", help="a,b,c or first:last:count; repeatable.", show_default=False)
+    ],
+    dt: Annotated[float | None, typer.Option(help="Length of a step.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps.", show_default=False)] = None,
+    rule: Annotated[str, typer.Option(help=f"The discrete Lagrangian: {RULE_HELP}.")] = "composition:4",
+    simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
+    workers: Annotated[int | None, typer.Option(help="Processes; by default one per core.", show_default=False)] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a dask scheduler.", show_default=False)] = None,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
+) -> None:
+    """Run a model at every combination of values; what came out goes into one labelled store."""
+    from carom.errors import CaromError, SweepError
+    from carom.sweep import sweep as run_sweep
+
+    options = {name: value for name, value in {"dt": dt, "num_steps": steps}.items() if value is not None}
+    try:
+        use_cache()
+        grid = dict(parse_values(text) for text in vary)
+        dataset = run_sweep(
+            known_model(model),
+            grid,
+            out=out,
+            method=build_method(rule, simultaneous),
+            workers=workers,
+            scheduler=scheduler,
+            progress=False if no_progress else None,
+            **options,
+        )
+    except SweepError as error:
+        fail(str(error), FAILED)
+    except (CaromError, ValueError) as error:
+        fail(str(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        fail(f"stopped; what is done is in {out}, and the same command goes on", INTERRUPTED)
+    counts = Counter(dataset["status"].values.ravel().tolist())
+    told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.most_common())
+    typer.echo(f"{dataset['status'].size:,} points in {out}: {told}")
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out"),
@@ -210,101 +263,6 @@ def demo(
     plot_motion(last, path=out / "star.png", frames=70, until=float(last.impacts.t[5]))
     page = last.report(out / "star.html", title=f"a star tumbling on a floor: {impacts:,} impacts")
     typer.echo(f"pictures: {out / 'star-energy.png'}, {out / 'star.png'}\nreport, to open in a browser: {page.resolve().as_uri()}")
-
-
-# -- from text to objects ------------------------------------------------------------------------------------------------
-
-
-def build_model(name: str, settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:
-    """The model with its settings: arguments of its factory, and for what is left changes of single parameters."""
-    from carom.models import ALL
-
-    factory, known = ALL[_known_model(name)], settable(name)
-    arguments, changes = {}, {}
-    for text in settings:
-        key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not value:
-            raise ValueError(f"--set takes name=value; got {text!r}")
-        if key not in known:
-            raise ValueError(f"{name} has no parameter {key!r}{_hint(key, known)}. It has: {', '.join(known)}")
-        (arguments if key in inspect.signature(factory).parameters else changes)[key] = _value(key, value, known[key])
-    return factory(**arguments), changes
-
-
-def _known_model(name: str) -> str:
-    from carom.models import ALL
-
-    if name not in ALL:
-        raise ValueError(f"there is no model {name!r}{_hint(name, ALL)}. There are: {', '.join(ALL)}")
-    return name
-
-
-def settable(name: str) -> dict[str, Any]:
-    """What --set can change, with the defaults: the arguments of the factory, then the parameters that are not among them."""
-    from carom.models import ALL
-
-    model = ALL[name]()
-    arguments = {key: p.default for key, p in inspect.signature(ALL[name]).parameters.items()}
-    arguments = {key: model.params.get(key) if value is None else value for key, value in arguments.items()}
-    return arguments | {key: value for key, value in model.params.items() if key not in arguments}
-
-
-def _value(key: str, text: str, default: Any) -> Any:
-    """A number, or a list of numbers where the default is one."""
-    import numpy as np
-
-    for convert in (int, float, json.loads):
-        try:
-            value = convert(text)
-            found = np.asarray(value, dtype=float)
-        except (ValueError, TypeError):
-            continue
-        if found.ndim == np.ndim(default):
-            return value
-        break
-    wanted = {0: "a number", 1: "a list of numbers, as [1, 2]"}.get(
-        np.ndim(default), "a list of points, as [[0, 0], [1, 0], [0, 1]]"
-    )
-    raise ValueError(f"--set {key}: {text!r} is not {wanted}")
-
-
-def build_method(rule: str, simultaneous: str) -> Any:
-    from carom.methods.variational import VariationalCollision
-
-    return VariationalCollision(build_rule(rule), simultaneous=simultaneous)
-
-
-def build_rule(text: str) -> Any:
-    """From `composition:4:midpoint` to Composition(Midpoint(), 4)."""
-    from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Trapezoidal
-
-    simple: dict[str, Any] = {"trapezoidal": Trapezoidal, "midpoint": Midpoint, "left": Left, "right": Right}
-    names = [*simple, "gamma", "galerkin", "composition"]
-    kind, *rest = (part.strip().lower() for part in text.split(":"))
-    if kind not in names:
-        raise ValueError(f"there is no rule {kind!r}{_hint(kind, names)}. Write one of: {_RULE_HELP}")
-    if kind in simple:
-        if rest:
-            raise ValueError(f"--rule {text}: {kind} takes nothing after the colon")
-        return simple[kind]()
-    most = 2 if kind == "composition" else 1
-    if not rest or not rest[0] or len(rest) > most:
-        example = {"gamma": "gamma:0.3", "galerkin": "galerkin:2", "composition": "composition:4 or composition:4:midpoint"}[kind]
-        raise ValueError(f"--rule {text}: {kind} is written as {example}")
-    try:
-        number = float(rest[0]) if kind == "gamma" else int(rest[0])
-    except ValueError as error:
-        raise ValueError(f"--rule {text}: {rest[0]!r} is not a {'number' if kind == 'gamma' else 'whole number'}") from error
-    if kind == "gamma":
-        return Gamma(number)
-    if kind == "galerkin":
-        return Galerkin(int(number))
-    return Composition(build_rule(rest[1] if len(rest) > 1 else "trapezoidal"), int(number))
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 # -- files ---------------------------------------------------------------------------------------------------------------

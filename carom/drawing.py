@@ -104,6 +104,19 @@ class Film:
     def dim(self) -> int:
         return self.points.shape[2]
 
+    def track(self, i: int) -> np.ndarray:
+        """The points of part i at all times."""
+        return self.points[:, self.starts[i] : self.starts[i + 1]]
+
+    def at(self, t: float) -> np.ndarray:
+        """All points at any time, straight between the frames."""
+        j = int(np.clip(np.searchsorted(self.t, t, side="right"), 1, max(len(self.t) - 1, 1)))
+        if len(self.t) == 1:
+            return self.points[0]
+        span = self.t[j] - self.t[j - 1]
+        w = float(np.clip((t - self.t[j - 1]) / span, 0.0, 1.0)) if span > 0 else 1.0
+        return (1 - w) * self.points[j - 1] + w * self.points[j]
+
     def part(self, frame: int, i: int) -> np.ndarray:
         return self.points[frame, self.starts[i] : self.starts[i + 1]]
 

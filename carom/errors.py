@@ -17,3 +17,11 @@ class SolveError(CaromError, RuntimeError):
     def __init__(self, message: str, solution: Any):
         super().__init__(message)
         self.solution = solution
+
+
+class SweepError(CaromError, RuntimeError):
+    """Some points of a sweep could not be computed, however often they were tried. `dataset` holds all the others."""
+
+    def __init__(self, message: str, dataset: Any):
+        super().__init__(message)
+        self.dataset = dataset

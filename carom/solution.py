@@ -284,6 +284,12 @@ class Solution:
 
         return write_report(self, path, title)
 
+    def animate(self, path: "str | Path | None" = None, **options: Any) -> "Any":
+        """The motion as a film, saved to *.gif or *.mp4 if a path is given; a notebook shows it. See `carom.report.movie`."""
+        from carom.report.movie import animate
+
+        return animate(self, path, **options)
+
     def plot(self, path: str | None = None) -> "Figure":
         """Coordinates, gaps and energy against time, impacts marked; saved to `path` if given."""
         from carom.report.plots import plot_solution

@@ -71,6 +71,7 @@ def use_cache() -> None:
     except (OSError, RuntimeError):
         return
     jax.config.update("jax_compilation_cache_dir", str(place))
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place)  # for processes started from here
     jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHE_FROM)
 
 

@@ -27,8 +27,9 @@ LAYERS = [
     {"checkpoint"},
     {"solve"},
     {"models", "diagnostics", "ensemble"},
-    {"report"},
-    {"terminal"},
+    {"report", "executors"},
+    {"sweep"},
+    {"terminal", "parsing"},
     {"cli"},
 ]
 

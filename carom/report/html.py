@@ -9,6 +9,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.drawing import Film, moving
+from carom.drawing import Film
 from carom.report.plots import envelope
+from carom.report.view import view_of
 from carom.solution import MANY_CONTACTS, Solution
 from carom.store import method_record, versions
 
@@ -67,7 +69,7 @@ def _data(solution: Solution) -> dict[str, Any]:
     hits, t = solution.impacts, solution.t
     duration = float(t[-1] - t[0]) or 1.0
     natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / 30)))  # about half a minute
-    speed = 1.0 if 3 <= duration <= 120 else natural
+    speed = 1.0 if 0.5 <= duration <= 120 else natural
     near = [s for s in SPEEDS if speed / 101 < s < speed * 101]
     return {
         "span": [float(t[0]), float(t[-1])],
@@ -81,7 +83,7 @@ def _data(solution: Solution) -> dict[str, Any]:
             "names": list(hits.names),
         },
         "panels": _panels(solution),
-        "film": None if solution.film is None else _film(solution.film, solution),
+        "film": None if solution.film is None else _film(solution.film),
     }
 
 
@@ -116,12 +118,12 @@ def _curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, str]:
     return {"name": str(name), "t": _pack(t, "f8"), "y": _pack(y, "f4")}
 
 
-def _film(reel: Film, solution: Solution) -> dict[str, Any]:
+def _film(reel: Film) -> dict[str, Any]:
     """Scenery that stays where it is, once; the points of everything else, frame by frame."""
-    still = [i for i in range(len(reel.parts)) if _slice(reel, i).size and np.all(_slice(reel, i) == _slice(reel, i)[:1])]
+    still = [i for i in range(len(reel.parts)) if reel.track(i).size and np.all(reel.track(i) == reel.track(i)[:1])]
     still = [i for i in still if reel.parts[i].fixed or reel.parts[i].kind == "wall"]
     alive = [i for i in range(len(reel.parts)) if i not in still] or [still.pop()]
-    points = np.concatenate([_slice(reel, i) for i in alive], axis=1)
+    points = np.concatenate([reel.track(i) for i in alive], axis=1)
     parts, start = [], 0
     for i in alive:
         size = reel.starts[i + 1] - reel.starts[i]
@@ -145,38 +147,7 @@ def _film(reel: Film, solution: Solution) -> dict[str, Any]:
         "points": _pack(points, "f4"),
         "parts": parts,
         "scenery": scenery,
-        **_view(reel, solution),
-    }
-
-
-def _slice(reel: Film, i: int) -> np.ndarray:
-    return reel.points[:, reel.starts[i] : reel.starts[i + 1]]
-
-
-def _view(reel: Film, solution: Solution) -> dict[str, Any]:
-    """What to look at: everything that moves, with its walls; a window that follows where the motion goes much farther one way."""
-    seen = [_slice(reel, i).reshape(-1, reel.dim) for i in moving(reel.parts)]
-    seen += [part.points for part in reel.parts if part.fixed and part.kind != "wall"]
-    walls = [part.points for part in reel.parts if part.kind == "wall"]
-    body = np.concatenate(seen)
-    low, high = body.min(axis=0), body.max(axis=0)
-    for a, b in walls:  # the foot of the perpendicular from the middle of the motion, if it is not far away
-        along = (b - a) / np.linalg.norm(b - a)
-        foot = a + along * np.dot((low + high) / 2 - a, along)
-        low, high = np.minimum(low, foot), np.maximum(high, foot)
-    size = high - low
-    margin = 0.06 * max(size.max() if reel.dim == 3 else size.min(), 0.02 * size.max(), 1e-9)
-    low, high = low - margin, high + margin
-    size = high - low
-    long = int(np.argmax(size[:2]))
-    across = float(size[1 - long]) if reel.dim == 2 else 0.0
-    follow = reel.dim == 2 and bool(size[long] > 3 * across)
-    return {
-        "low": low.tolist(),
-        "high": high.tolist(),
-        "reach": float(np.linalg.norm(size)),
-        "long": long,
-        "follow": follow,
+        **asdict(view_of(reel)),
     }
 
 

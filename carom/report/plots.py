@@ -19,7 +19,7 @@ from carom.solution import Solution
 INTERVALS = 1500  # about one per pixel
 COLOURS = ("#c4502d", "#1f5f8b", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#555555")
 _INK, _FAINT = "#333333", "#b9b9b9"
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
@@ -68,7 +68,7 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
     apart = len(names) <= 4  # a panel for each coordinate
     gaps = solution.smallest_gap
     heights = [1.0] * (len(names) if apart else 1) + ([1.0] if gaps is not None else []) + [1.4]
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 1.1 + 1.35 * sum(heights)), layout="constrained")
         axes = list(np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)))
         panels = iter(axes)
@@ -94,7 +94,7 @@ def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = Non
     """The energies of several runs: against time, and the size of their errors on a logarithmic scale below."""
     if not solutions:
         raise ValueError("plot_energy needs at least one solution, as {label: solution}")
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 6.2), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.0, 1.15])
         for i, (label, run) in enumerate(solutions.items()):
@@ -129,9 +129,9 @@ def plot_motion(
     last = len(solution.t) if until is None else max(2, int(np.searchsorted(solution.t, until)))
     chosen = np.unique(np.linspace(0, last - 1, frames).astype(int))
     reel = film(shape, solution.t[chosen], solution.q[chosen], solution.params)
-    seen = np.concatenate([reel.points[:, reel.starts[i] : reel.starts[i + 1]].reshape(-1, reel.dim) for i in moving(reel.parts)])
+    seen = np.concatenate([reel.track(i).reshape(-1, reel.dim) for i in moving(reel.parts)])
     width, height = np.ptp(seen, axis=0)[:2]
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         flat = reel.dim == 2
         tall = float(np.clip(7.6 * height / max(width, 1e-300), 1.6, 7.0)) if flat else 7.0
         figure = Figure(figsize=(8.5, tall + 0.7), layout="constrained")

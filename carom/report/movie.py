@@ -1,0 +1,124 @@
+"""The motion as a film by matplotlib: GIF with nothing more installed, MP4 with ffmpeg, a player in notebooks."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from carom.drawing import Film
+from carom.errors import InputError
+from carom.report.plots import COLOURS, STYLE, draw_part
+from carom.report.view import view_of
+from carom.solution import Solution
+
+WRITERS = {".gif": PillowWriter, ".mp4": FFMpegWriter}
+FLASH = 0.12  # seconds of the film for which an impact is seen
+
+
+class Movie(FuncAnimation):
+    """A matplotlib animation that notebooks show with a player."""
+
+    def _repr_html_(self) -> str:
+        return self.to_jshtml()
+
+
+def animate(
+    solution: Solution,
+    path: str | Path | None = None,
+    *,
+    start: float | None = None,
+    stop: float | None = None,
+    speed: float | None = None,
+    fps: int = 25,
+    width: float = 7.0,
+) -> Movie:
+    """The motion from time `start` to `stop`, `speed` times as fast as it is (by default at most ten seconds of film).
+
+    Bodies light up at every impact, also at those that fall between two pictures.
+    """
+    reel = _film(solution)
+    begin = float(solution.t[0]) if start is None else float(start)
+    end = float(solution.t[-1]) if stop is None else float(stop)
+    if not end > begin or fps < 1:
+        raise InputError(f"a film needs start < stop and fps ≥ 1; got {begin}, {end} and {fps}")
+    speed = max(1.0, (end - begin) / 10) if speed is None else float(speed)
+    if not speed > 0:
+        raise InputError(f"speed must be positive; got {speed}")
+    times = np.append(np.arange(begin, end, speed / fps), end)
+    with matplotlib.rc_context(STYLE):
+        stage = _Stage(reel, solution, width)
+        stage.show(times[0])
+        pace = FLASH * speed
+        film = Movie(
+            stage.figure, lambda t: stage.show(t, pace), frames=times, interval=1000 / fps, blit=False, cache_frame_data=False
+        )
+        if path is not None:
+            _save(film, Path(path), fps)
+    return film
+
+
+def _film(solution: Solution) -> Film:
+    if solution.film is None:
+        raise InputError("this run has no picture: pass shape= to solve (see carom.drawing)")
+    return solution.film
+
+
+def _save(film: Movie, path: Path, fps: int) -> None:
+    if path.suffix not in WRITERS:
+        raise InputError(f"a film is saved as {' or '.join('*' + s for s in WRITERS)}; got {str(path)!r}")
+    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
+        raise InputError("*.mp4 needs the program ffmpeg: install it, or save as *.gif")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    film.save(path, writer=WRITERS[path.suffix](fps=fps), dpi=100)
+
+
+class _Stage:
+    """The figure, and how it changes with time."""
+
+    def __init__(self, reel: Film, solution: Solution, width: float):
+        self.reel, self.solution, self.view = reel, solution, view_of(reel)
+        low, high = np.array(self.view.low), np.array(self.view.high)
+        flat = reel.dim == 2
+        size = high - low
+        if flat and self.view.follow:  # a window twice as wide as it is high
+            d = self.view.long
+            size[d] = 2.0 * size[1 - d] if d == 0 else size[1 - d]
+        height = float(np.clip(width * size[1] / size[0], 0.25 * width, 1.1 * width)) if flat else width
+        self.figure = Figure(figsize=(width, height + 0.5), layout="constrained")
+        FigureCanvasAgg(self.figure)
+        self.axis: Any = self.figure.subplots() if flat else self.figure.add_subplot(projection="3d")
+        self.size, self.low, self.high = size, low, high
+        self.artists: list[Any] = [None] * len(reel.parts)
+        self.axis.set_aspect("equal", adjustable="box") if flat else None
+        for name, a, b in zip("xyz", low, high, strict=False):
+            getattr(self.axis, f"set_{name}lim")(a, b)
+
+    def show(self, t: float, flash: float = 0.0) -> list[Any]:
+        points, reel = self.reel.at(float(t)), self.reel
+        struck = bool(np.any((self.solution.impacts.t > t - flash) & (self.solution.impacts.t <= t)))
+        for i, part in enumerate(reel.parts):
+            here = points[reel.starts[i] : reel.starts[i + 1]]
+            artist = self.artists[i]
+            if artist is not None and part.kind in ("line", "dots"):
+                artist.set_data(*here.T[:2])
+                if reel.dim == 3:
+                    artist.set_3d_properties(here[:, 2])
+            else:
+                if artist is not None:
+                    artist.remove()
+                self.artists[i] = artist = draw_part(self.axis, part, here)
+            if not part.fixed:
+                artist.set_color(COLOURS[0] if struck else COLOURS[1])
+        if self.view.follow:
+            d = self.view.long
+            body = [points[reel.starts[i] : reel.starts[i + 1], d] for i, part in enumerate(reel.parts) if not part.fixed]
+            middle = float(np.mean(np.concatenate(body)))
+            (self.axis.set_ylim if d else self.axis.set_xlim)(middle - self.size[d] / 2, middle + self.size[d] / 2)
+        count = int(np.sum(self.solution.impacts.t <= t))
+        self.axis.set_title(f"{self.solution.name}   t = {t:.2f}   impacts: {count}", loc="left", fontsize=10)
+        return [a for a in self.artists if a is not None]

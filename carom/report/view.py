@@ -1,0 +1,36 @@
+"""Where to look: the part of the plane or of space that a film needs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from carom.drawing import Film, moving
+
+
+@dataclass(frozen=True)
+class View:
+    """A box around the motion and its walls; where it is much longer one way, the view better follows the bodies."""
+
+    low: list[float]
+    high: list[float]
+    reach: float  #    the diagonal
+    long: int  #       the direction in which it is longest, in the plane
+    follow: bool
+
+
+def view_of(reel: Film) -> View:
+    seen = [reel.track(i).reshape(-1, reel.dim) for i in moving(reel.parts)]
+    seen += [part.points for part in reel.parts if part.fixed and part.kind != "wall"]
+    body = np.concatenate(seen)
+    low, high = body.min(axis=0), body.max(axis=0)
+    for a, b in (part.points for part in reel.parts if part.kind == "wall"):
+        along = (b - a) / np.linalg.norm(b - a)
+        foot = a + along * np.dot((low + high) / 2 - a, along)  # of the perpendicular from the middle of the motion
+        low, high = np.minimum(low, foot), np.maximum(high, foot)
+    size = high - low
+    margin = 0.06 * max(size.max() if reel.dim == 3 else size.min(), 0.02 * size.max(), 1e-9)
+    low, high = low - margin, high + margin
+    size = high - low
+    long = int(np.argmax(size[:2]))
+    follow = reel.dim == 2 and bool(size[long] > 3 * size[1 - long])
+    return View(low.tolist(), high.tolist(), float(np.linalg.norm(size)), long, follow)

@@ -1,0 +1,76 @@
+"""Films: every picture shows its moment, and impacts between pictures are seen."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import carom
+from carom.report import movie
+from carom.report.plots import COLOURS
+
+METHOD = carom.VariationalCollision(carom.Trapezoidal())
+
+
+@pytest.fixture(scope="module")
+def run():
+    return carom.models.particle().solve(METHOD, num_steps=200)
+
+
+def test_a_gif_has_the_pictures_it_should_have(run, tmp_path):
+    run.animate(tmp_path / "deep" / "ball.gif", fps=10, width=3.0)
+    with Image.open(tmp_path / "deep" / "ball.gif") as image:
+        assert image.n_frames == 21 and image.info["duration"] == 100  # two seconds at ten a second, both ends
+        first = np.asarray(image.convert("RGB")).copy()
+        image.seek(3)
+        assert np.any(np.asarray(image.convert("RGB")) != first)
+
+
+def test_a_picture_shows_its_moment(run):
+    stage = movie._Stage(run.film, run, 3.0)
+    i = 57
+    stage.show(run.t[i])
+    np.testing.assert_allclose(stage.artists[0].get_xydata(), [run.q[i]], atol=1e-14)  # the frame itself
+    between = 0.5 * (run.t[i] + run.t[i + 1])
+    stage.show(between)
+    np.testing.assert_allclose(stage.artists[0].get_xydata(), [0.5 * (run.q[i] + run.q[i + 1])], atol=1e-12)
+    assert f"t = {between:.2f}" in stage.axis.get_title(loc="left")
+
+
+def test_impacts_between_pictures_are_seen(run):
+    stage, t = movie._Stage(run.film, run, 3.0), run.impacts.t[0]
+    seen = []
+    for moment in (t - 0.01, t + 0.05, t + 0.2):
+        stage.show(moment, flash=0.1)
+        seen.append(stage.artists[0].get_color())
+    assert seen == [COLOURS[1], COLOURS[0], COLOURS[1]]
+
+
+def test_long_paths_are_followed():
+    run = carom.models.particle().solve(METHOD, num_steps=2000)
+    stage = movie._Stage(run.film, run, 3.0)
+    for t in (0.0, 10.0, 20.0):
+        stage.show(t)
+        low, high = stage.axis.get_xlim()
+        assert (low + high) / 2 == pytest.approx(-2 * t, abs=0.03)  # the speed is 2; a grid point is at most 0.02 away
+
+
+def test_notebooks_get_a_player(run):
+    film = run.animate(stop=0.2, fps=10, width=2.0)
+    assert "<img" in film._repr_html_() and "anim" in film._repr_html_()
+
+
+def test_bad_films(run, tmp_path, monkeypatch):
+    for arguments, message in [
+        ({"path": tmp_path / "film.avi"}, r"\*\.gif or \*\.mp4"),
+        ({"start": 1.0, "stop": 0.5}, "start < stop"),
+        ({"speed": -1.0}, "speed must be positive"),
+    ]:
+        with pytest.raises(carom.InputError, match=message):
+            run.animate(**{"stop": 0.1, **arguments})
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(carom.InputError, match="ffmpeg"):
+        run.animate(tmp_path / "film.mp4", stop=0.1)
+    with pytest.raises(carom.InputError, match="no picture"):
+        carom.models.particle().solve(METHOD, num_steps=2, shape=None).animate()
