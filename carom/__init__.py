@@ -17,7 +17,9 @@ _jax.config.update("jax_enable_x64", True)
 from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint
+from carom.ensemble import ensemble
 from carom.errors import CaromError, InputError, SolveError, SweepError
+from carom.lanes import Ensemble
 from carom.lumped import LumpedSystem
 from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
@@ -46,6 +48,7 @@ __all__ = [
     "CaromError",
     "Composition",
     "Contact",
+    "Ensemble",
     "Euclidean",
     "EventDriven",
     "Galerkin",
@@ -69,6 +72,7 @@ __all__ = [
     "VariationalCollision",
     "diagnostics",
     "drawing",
+    "ensemble",
     "load",
     "models",
     "rollout",

@@ -26,6 +26,7 @@ LAYERS = [
     {"store"},
     {"checkpoint"},
     {"solve"},
+    {"lanes"},
     {"models", "diagnostics", "ensemble"},
     {"report", "executors"},
     {"sweep"},

@@ -158,7 +158,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     mechanics = system.bind(params, n)
     quick, flow = method.rule.flow(mechanics, quick=True), method.rule.flow(mechanics)
 
-    look = sealed(lambda q, p, t: _look(mechanics, q, p, t))
+    look = sealed(lambda q, p, t: look_at(mechanics, q, p, t))
 
     def time(step):
         return start.t + (first + step) * dt
@@ -186,12 +186,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
 
         def step(carry):
             _, steps, q, p, gaps, rates, history = carry
-            t = time(steps)
-            out = quick(q, p, t, dt)
-            new_gaps, new_rates = look(out.q, out.p, t + dt)
-            ends = (gaps, rates, new_gaps, new_rates, dt)
-            fine = out.converged & jnp.all(jnp.isfinite(out.p))
-            clear = once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & fine)
+            out, new_gaps, new_rates, clear = glide(quick, look, q, p, time(steps), dt, gaps, rates)
             keep = lambda new, old: jnp.where(clear, new, old)  # noqa: E731
             history = write_row(history, steps, jnp.concatenate([out.q, out.p]))
             return clear, steps + clear, keep(out.q, q), keep(out.p, p), keep(new_gaps, gaps), keep(new_rates, rates), history
@@ -203,9 +198,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     def careful(run: _Run):
         t, t_end = time(run.steps), time(run.steps + 1)
         asked = run.steps < limit  # false: the smooth loop came to the end, and nothing below moves
-        done = _collision_step(
-            method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked
-        )
+        done = collision_step(method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked)
         history = write_row(run.history, run.steps, jnp.concatenate([done.q, done.p]))
         steps = run.steps + (asked & (done.status == OK))
         return _Run(steps, done.q, done.p, history, done.table, done.num_impacts, done.status)
@@ -225,14 +218,25 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
 
-def _look(mechanics: Mechanics, q, p, t):
+def glide(quick: FlowMap, look, q, p, t, dt, gaps, rates):
+    """One step of the flow, the gaps and rates at its end, and whether it is clear: nothing closed or failed on the way."""
+    out = quick(q, p, t, dt)
+    new_gaps, new_rates = look(out.q, out.p, t + dt)
+    ends = (gaps, rates, new_gaps, new_rates, dt)
+    fine = out.converged & jnp.all(jnp.isfinite(out.p))
+    return out, new_gaps, new_rates, once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & fine)
+
+
+def look_at(mechanics: Mechanics, q, p, t):
     return mechanics.approach(q, mechanics.velocity(q, p, t), t)
 
 
 # -- one step with care --------------------------------------------------------------------------------------------------
 
 
-class _Step(NamedTuple):
+class Moment(NamedTuple):
+    """Where a step with impacts has come to."""
+
     q: Float[Array, " n"]
     p: Float[Array, " n"]
     t: Float[Array, ""]
@@ -242,22 +246,26 @@ class _Step(NamedTuple):
     finished: Bool[Array, ""]
     status: Int[Array, ""]
 
+    @staticmethod
+    def begin(q, p, t, num_faces: int, table: Any = None, num_impacts: Any = 0, finished: Any = False) -> "Moment":
+        return Moment(q, p, t, Pending.none(p, num_faces), table, num_impacts, finished, jnp.asarray(OK, jnp.int32))
 
-def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end, step, table, num_impacts, asked) -> _Step:
+
+def collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end, step, table, num_impacts, asked) -> Moment:
     """(1)–(4): leg after leg until the end of the step."""
     first, dt = num_impacts, t_end - t
     # Calls of their own: they are compiled once and not merged with what surrounds them.
-    see = sealed(lambda q, p, t: _look(mechanics, q, p, t))
-    origin = sealed(lambda now, s: _origin(mechanics, now, s))
+    see = sealed(lambda q, p, t: look_at(mechanics, q, p, t))
+    origin = sealed(lambda now, s: origin_of(mechanics, now, s))
     law = sealed(lambda leg, t, s, closing: resolve(method, mechanics, leg, t, s, closing))
 
-    def unfinished(now: _Step):
+    def unfinished(now: Moment):
         return ~now.finished & (now.status == OK)
 
-    def go_on(now: _Step):
+    def go_on(now: Moment):
         pending, s = now.pending, jnp.maximum(t_end - now.t, 0.0)
         start, touching, allowance = origin(now._replace(table=None), dt)
-        look = lambda sigma, balance: _look_ahead(see, flow, now, allowance, sigma, balance)  # noqa: E731
+        look = lambda sigma, balance: look_ahead(see, flow, now, allowance, sigma, balance)  # noqa: E731
         end, found, balance = locate(look, start, touching, pending.balance, s)
         # A step may start in contact, moving inwards by more than rounding.
         inwards = touching & (start.gaps + start.rates * s < allowance) & ~pending.active
@@ -276,16 +284,12 @@ def _collision_step(method, mechanics: Mechanics, flow: FlowMap, q, p, t, t_end,
             OK,
         ).astype(jnp.int32)
         impact = choose(found, impact, Pending.none(p, mechanics.num_faces))
-        return _Step(leg.q, leg.p, t_next, impact, table, num_impacts, ~found, status)
+        return Moment(leg.q, leg.p, t_next, impact, table, num_impacts, ~found, status)
 
-    start = _Step(
-        q, p, t, Pending.none(p, mechanics.num_faces), table, num_impacts,
-        ~asked, jnp.asarray(OK, jnp.int32),
-    )  # fmt: skip
-    return jax.lax.while_loop(unfinished, go_on, start)
+    return jax.lax.while_loop(unfinished, go_on, Moment.begin(q, p, t, mechanics.num_faces, table, num_impacts, ~asked))
 
 
-def _origin(mechanics: Mechanics, now: _Step, dt) -> tuple[End, Bool[Array, " k"], Float[Array, " k"]]:
+def origin_of(mechanics: Mechanics, now: Moment, dt) -> tuple[End, Bool[Array, " k"], Float[Array, " k"]]:
     """The start of a leg as the contacts see it, which of them touch there, and how far below zero rounding may take these."""
     scale = jnp.where(now.pending.active, 1.0, 0.0)
     p = now.p + scale * now.pending.direction
@@ -298,7 +302,7 @@ def _origin(mechanics: Mechanics, now: _Step, dt) -> tuple[End, Bool[Array, " k"
     return End(jnp.zeros_like(dt), here, gaps, rates), touching, jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0)
 
 
-def _look_ahead(see, flow: FlowMap, now: _Step, allowance, s, balance) -> End:
+def look_ahead(see, flow: FlowMap, now: Moment, allowance, s, balance) -> End:
     """(1): the leg of length s, and the contacts at its end."""
     leg = launch(flow, now.q, now.p, now.t, now.pending, balance, s)
     gaps, rates = see(leg.q, leg.p, now.t + s)
@@ -337,7 +341,7 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
     return pending, impulse.settled
 
 
-def _record(now: _Step, balance, leg: Leg, step) -> ImpactTable:
+def _record(now: Moment, balance, leg: Leg, step) -> ImpactTable:
     """Write the impact at the start of a leg, now that its size is known. Free legs write into a row that stays free."""
     pending = now.pending
     impulse = leg.scale * pending.multipliers

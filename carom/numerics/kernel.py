@@ -74,14 +74,18 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
     leaves = jax.tree.leaves(args)
     if _enabled() and not _is_foreign(closed.jaxpr):
-        kernel = _tagged(inner, xla_cpu_small_call="true", inlineable="false")
+        kernel = tagged(inner, xla_cpu_small_call="true", inlineable="false")
         inner = jax.jit(lambda leaves: kernel(_computed(leaves)))
     return jax.tree.unflatten(jax.tree.structure(shape), inner(leaves))
 
 
 def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as a call of its own: inside a kernel it is then computed once, and not again for each of its uses."""
-    call = _tagged(jax.jit(function), inlineable="false")
+
+    def sealed_call(*args):
+        return function(*args)
+
+    call = tagged(jax.jit(sealed_call), inlineable="false")
     return lambda *args: call(*args) if _inside.get() else function(*args)
 
 
@@ -91,7 +95,9 @@ def once(values: Any) -> Any:
     return sealed(lambda values: values)(values)
 
 
-def _tagged(jitted: Callable[..., Any], **attributes: str) -> Callable[..., Any]:
+def tagged(jitted: Callable[..., Any], **attributes: str) -> Callable[..., Any]:
+    """A jitted function whose calls carry attributes for XLA."""
+
     def call(*args):
         leaves, tree = jax.tree.flatten(jitted(*args))
         leaves[0] = set_xla_metadata(leaves[0], **attributes)  # goes to the call that it comes from

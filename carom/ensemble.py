@@ -1,0 +1,314 @@
+"""Many trajectories at once: blocks of lanes on all cores of a CPU, or on all GPUs."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from carom.errors import InputError
+from carom.lanes import Ensemble
+from carom.methods.compaction import Course, Fleet, advance_lanes
+from carom.methods.method import OK, State
+from carom.methods.variational import VariationalCollision
+from carom.numerics.lanes import over_lanes
+from carom.system import System
+from carom.validate import Problem, check_grid, check_problem
+
+BLOCK, POOL = 256, 64  # lanes that are computed together on a CPU: their states fit into its fastest cache
+GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
+ROWS = 256  # impacts between two looks, for methods that go lane by lane
+NOT_A_LANE = -1  # the status of what fills the last block
+
+
+def ensemble(
+    system: System,
+    method: Any,
+    q0s: Any,
+    v0s: Any,
+    *,
+    dt: Any,
+    num_steps: int,
+    params: Any = None,
+    each: dict[str, Any] | None = None,
+    t0: float = 0.0,
+    save: int | Sequence[int] | None = None,
+    dtype: Any = np.float64,
+    devices: Sequence[Any] | None = None,
+    name: str = "ensemble",
+) -> Ensemble:
+    """Simulate many independent trajectories (lanes): what `solve` does for one, with the same numbers.
+
+    - `q0s`, `v0s`: one row per lane, [lanes, n]; a single row serves all lanes.
+    - `dt`: one number, or one per lane. `params`: what all lanes share, as in `solve`.
+    - `each`: parameters that differ from lane to lane, by name, with a first axis of lanes.
+    - `save`: which states to keep beside the last: every so many steps (with the first), or a list of steps.
+    - `dtype`: float64, or float32 for GPUs that are slow in double precision: states are then good to 7 digits at best.
+    - `devices`: JAX devices to use, by default all of them; on a CPU, every core.
+
+    Lanes do not disturb one another: one that fails is NaN from there on, and `.status` says which and why. Bad input raises
+    `InputError` with the first lane it was found in.
+    """
+    _, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
+    lanes = _check_lanes(system, q0s, v0s, dt, params, each, t0)
+    saved = _saved_steps(save, total)
+    devices = list(jax.devices() if devices is None else devices)
+    plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)
+    clock = time.perf_counter()
+    plan.run(plan.blocks[0], [0])  # nothing is done here but compiling
+    compiled = time.perf_counter()
+    plan.run_all()
+    q, p = plan.q, plan.p
+    late = plan.steps[:, None] < np.asarray(saved)
+    q[late], p[late] = np.nan, np.nan
+    return Ensemble(
+        t=t0 + np.asarray(saved) * lanes.dt[:, None],
+        q=q,
+        p=p,
+        saved=np.asarray(saved),
+        num_impacts=plan.impacts,
+        steps=plan.steps,
+        codes=plan.status,
+        energy=plan.energy,
+        energy_start=lanes.energy,
+        dt=lanes.dt,
+        q0=lanes.q,
+        v0=lanes.v,
+        t0=float(t0),
+        system=system,
+        method=method,
+        params=params,
+        each=each or {},
+        contact_names=lanes.problem.contact_names,
+        seconds=time.perf_counter() - compiled,
+        compile_seconds=compiled - clock,
+        name=name,
+    )
+
+
+# -- what goes in --------------------------------------------------------------------------------------------------------
+
+
+class Assembly(NamedTuple):
+    """How the parameters of one lane are put together: which leaves of the tree all lanes share."""
+
+    tree: Any
+    varies: tuple[bool, ...]
+
+    def __call__(self, shared: Sequence[Any], each: Sequence[Any]) -> Any:
+        ours, common = iter(each), iter(shared)
+        return jax.tree.unflatten(self.tree, [next(ours) if v else next(common) for v in self.varies])
+
+
+class _Checked(NamedTuple):
+    q: Float[np.ndarray, "lanes n"]
+    v: Float[np.ndarray, "lanes n"]
+    p: Float[np.ndarray, "lanes n"]
+    dt: Float[np.ndarray, " lanes"]
+    energy: Float[np.ndarray, " lanes"]
+    shared: list[np.ndarray]
+    each: list[np.ndarray]
+    assembly: Assembly
+    problem: Problem  # of the first lane
+
+
+def _check_lanes(system, q0s, v0s, dt, params, each, t0) -> _Checked:
+    q, v = _rows(q0s, "q0s"), _rows(v0s, "v0s")
+    each = {key: np.asarray(value, float) for key, value in (each or {}).items()}
+    if each and not isinstance(params or {}, dict):
+        raise InputError("each gives parameters by name; params must then be a dict")
+    steps = np.atleast_1d(np.asarray(dt, float))
+    sizes = {"q0s": len(q), "v0s": len(v), "dt": len(steps)}
+    sizes |= {f"each[{key!r}]": len(value) if value.ndim else 0 for key, value in each.items()}
+    count = max(sizes.values())
+    for key, size in sizes.items():
+        if size != count and (size != 1 or key.startswith("each")):
+            raise InputError(f"{key} has {size} rows; there are {count} lanes")
+    if not np.all((steps > 0) & np.isfinite(steps)):
+        raise InputError(f"dt must be positive in every lane; it is {steps[~((steps > 0) & np.isfinite(steps))][0]}")
+    first = {**(params or {}), **{key: value[0] for key, value in each.items()}} if each else params
+    problem = check_problem(system, q[0], v[0], first, t0)
+    leaves, tree = jax.tree.flatten_with_path(problem.params)
+    varies = tuple(path[0].key in each if each else False for path, _ in leaves)
+    shared = [np.asarray(leaf) for (_, leaf), differs in zip(leaves, varies, strict=True) if not differs]
+    own = [each[path[0].key] for (path, _), differs in zip(leaves, varies, strict=True) if differs]
+    q, v = np.broadcast_to(q, (count, q.shape[1])), np.broadcast_to(v, (count, v.shape[1]))
+    steps, assembly = np.broadcast_to(steps, (count,)), Assembly(tree, varies)
+    p, energy = _check_starts(system, assembly, shared, own, q, v, float(t0), problem.contact_names)
+    return _Checked(q, v, p, steps, energy, shared, own, assembly, problem)
+
+
+def _rows(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers, one row per lane; got {value!r}") from error
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InputError(f"{name} must have the shape [lanes, coordinates]; got {array.shape}")
+    array = np.atleast_2d(array)
+    bad = np.flatnonzero(~np.all(np.isfinite(array), axis=1))
+    if len(bad):
+        raise InputError(f"{name}: lane {bad[0]} is {array[bad[0]]}; all entries must be finite numbers")
+    return array
+
+
+def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tuple[np.ndarray, np.ndarray]:
+    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles."""
+    momenta, energies = np.empty_like(v), np.empty(len(q))
+    piece = 1 << 16
+    for start in range(0, len(q), piece):
+        part = slice(start, start + piece)
+        course = Course(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
+        p, energy, gaps, width = jax.device_get(_starts(system, assembly, course, q[part], v[part]))
+        momenta[part], energies[part] = p, energy
+        bad = np.flatnonzero(~np.all(np.isfinite(p), axis=1) | ~np.isfinite(energy))
+        if len(bad):
+            raise InputError(f"lane {start + bad[0]}: the lagrangian or its derivatives are not finite at the initial state")
+        deep = np.argwhere(~(gaps >= -width - 1e-14))
+        if len(deep) and not system.transmits:
+            lane, i = deep[0]
+            raise InputError(
+                f"lane {start + lane}: the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is "
+                f"{-gaps[lane, i]:.6g} deep"
+            )
+    return momenta, energies
+
+
+@eqx.filter_jit
+def _starts(system, assembly: Assembly, course: Course, q, v):
+    def one(each, q, v):
+        m = system.bind(assembly(course.shared, each), q.shape[0])
+        t = jnp.asarray(course.t0, float)
+        gaps, width = (m.gaps(q, t), m.rounding(q, v, t, 0.0)) if m.num_contacts else (jnp.zeros(0), jnp.zeros(0))
+        return m.momentum(q, v, t), m.energy(q, v, t), gaps, width
+
+    return jax.vmap(one)(course.each, q, v)
+
+
+def _saved_steps(save: int | Sequence[int] | None, total: int) -> list[int]:
+    """The steps whose states are kept; the last one always."""
+    if save is None:
+        return [total]
+    wanted = np.arange(0, total + 1, save) if isinstance(save, (int, np.integer)) and save > 0 else np.asarray(save)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+        raise InputError(f"save must be a positive whole number or a list of steps; got {save!r}")
+    steps = sorted({*wanted.tolist(), total})
+    if steps[0] < 0 or steps[-1] > total:
+        raise InputError(f"save asks for step {steps[0] if steps[0] < 0 else steps[-1]}; there are 0 to {total}")
+    return steps
+
+
+# -- blocks of lanes -----------------------------------------------------------------------------------------------------
+
+
+class _Plan:
+    """Cuts the lanes into blocks, hands them to workers, and collects what they return."""
+
+    def __init__(self, method: Any, system: System, lanes: _Checked, saved: list[int], dtype: np.dtype, devices: list[Any]):
+        self.method, self.system, self.lanes, self.saved, self.dtype, self.devices = method, system, lanes, saved, dtype, devices
+        count, n = lanes.q.shape
+        on_cpu = devices[0].platform == "cpu"
+        share = -(-count // len(devices))
+        largest = BLOCK if on_cpu else GPU_BLOCK
+        self.size = min(largest, 1 << (share - 1).bit_length())
+        self.pool = max(1, self.size * POOL // BLOCK if on_cpu else self.size // GPU_SHARE)
+        self.blocks = [slice(i, min(i + self.size, count)) for i in range(0, count, self.size)]
+        # Each device has one worker; a CPU that JAX sees as one device has one per core, since a block runs on one core.
+        self.workers = len(os.sched_getaffinity(0)) if on_cpu and len(devices) == 1 else len(devices)
+        self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
+        self.impacts, self.steps, self.status = (np.zeros(count, np.int32) for _ in range(3))
+        self.energy = np.empty((count, len(saved)))
+
+    def run_all(self) -> None:
+        if self.workers == 1 or len(self.blocks) == 1:
+            for block in self.blocks:
+                self.run(block, self.saved)
+            return
+        with ThreadPoolExecutor(self.workers) as workers:
+            tasks = [workers.submit(self.run, block, self.saved, i % len(self.devices)) for i, block in enumerate(self.blocks)]
+            for task in tasks:
+                task.result()
+
+    def run(self, block: slice, saved: list[int], device: int = 0) -> None:
+        lanes, count = self.lanes, block.stop - block.start
+        fill = lambda x: self.fill(x[block])  # noqa: E731
+        shared: Any = [x.astype(self.dtype) for x in lanes.shared]
+        course = Course(shared, [fill(x) for x in lanes.each], fill(self.t0), fill(lanes.dt))
+        none: Any = np.zeros(self.size, np.int32)
+        status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
+        fleet = Fleet(fill(lanes.q), fill(lanes.p), none, none, status)
+        with jax.enable_x64(self.dtype == np.float64):
+            course, fleet = jax.device_put((course, fleet), self.devices[device])
+            for i, until in enumerate(saved):
+                fleet, energy = self.advance(course, fleet, until)
+                self.store(block, i, jax.device_get(fleet), jax.device_get(energy))
+
+    @property
+    def t0(self) -> np.ndarray:
+        return np.broadcast_to(np.asarray(self.lanes.problem.t0), self.lanes.dt.shape)
+
+    def fill(self, values: np.ndarray) -> Any:
+        """Lanes along the last axis, repeated up to the size of a block."""
+        some = np.moveaxis(values.astype(self.dtype), 0, -1)
+        return np.concatenate([some, np.repeat(some[..., -1:], self.size - some.shape[-1], axis=-1)], axis=-1)
+
+    def advance(self, course: Course, fleet: Fleet, until: int) -> tuple[Fleet, Array]:
+        longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
+        compact = isinstance(self.method, VariationalCollision) and not self.system.transmits
+        step: Callable[..., Any] = _together if compact else _one_by_one
+        return step(self.method, self.system, self.lanes.assembly, course, fleet, jnp.asarray(until, jnp.int32), self.pool, longest)
+
+    def store(self, block: slice, i: int, fleet: Fleet, energy: np.ndarray) -> None:
+        count = block.stop - block.start
+        self.q[block, i], self.p[block, i] = fleet.q.T[:count], fleet.p.T[:count]
+        self.steps[block], self.impacts[block], self.status[block] = fleet.step[:count], fleet.impacts[:count], fleet.status[:count]
+        self.energy[block, i] = energy[:count]
+
+
+@eqx.filter_jit
+def _together(method, system, assembly, course: Course, fleet: Fleet, until, pool: int, longest: int) -> tuple[Fleet, Array]:
+    """A block by compaction."""
+    fleet = advance_lanes(method, system, assembly, course, fleet, until, pool, kernel=True)
+    return fleet, _energies(system, assembly, course, fleet)
+
+
+@eqx.filter_jit
+def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, pool: int, longest: int) -> tuple[Fleet, Array]:
+    """A block for methods that know nothing of lanes: one after the other."""
+    rows = ROWS + getattr(method, "max_impacts_per_step", 0)
+
+    def lane(args):
+        each, t0, dt, one = args
+        params = assembly(course.shared, each)
+
+        def going(one: Fleet):
+            return (one.status == OK) & (one.step < until)
+
+        def go_on(one: Fleet):
+            most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
+            chunk = method.advance(system, params, State(t0, one.q, one.p), dt, one.step, until - one.step, longest, rows, most)
+            status = chunk.status.astype(jnp.int32)
+            return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
+
+        return jax.lax.while_loop(going, go_on, one)
+
+    first = lambda tree: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), tree)  # noqa: E731
+    out = jax.lax.map(lane, first((course.each, course.t0, course.dt, fleet)))
+    fleet = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), out)
+    return fleet, _energies(system, assembly, course, fleet)
+
+
+def _energies(system, assembly, course: Course, fleet: Fleet) -> Float[Array, " lanes"]:
+    def one(course: Course, q, p, step):
+        m = system.bind(assembly(course.shared, course.each), q.shape[0])
+        t = course.t0 + step * course.dt
+        return m.energy(q, m.velocity(q, p, t), t)
+
+    varies = Course(False, True, True, True)  # pyright: ignore[reportArgumentType]
+    return over_lanes(one, [varies, True, True, True])(course, fleet.q, fleet.p, fleet.step)

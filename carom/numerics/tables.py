@@ -1,0 +1,194 @@
+"""Tables of rows: what the vectors and matrices of a computation are while it is carried over to many lanes (lanes.py).
+
+Operations that only move entries, and operations on constants, are done here and now; nothing of them is left to compile.
+"""
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+Table = np.ndarray  # of rows: arrays [lanes], or [] where all lanes have the same value
+
+
+def split(array: Any, has_lanes: bool) -> Table:
+    """An array as a table of its rows."""
+    shape = array.shape[:-1] if has_lanes else array.shape
+    table = np.empty(shape, object)
+    for index in np.ndindex(shape):
+        table[index] = array[index]
+    return table
+
+
+def table_of(rows: list[Any], shape: tuple[int, ...]) -> Table:
+    table = np.empty(len(rows), object)
+    for i, row in enumerate(rows):
+        table[i] = row
+    return table.reshape(shape)
+
+
+def is_known(row: Any) -> bool:
+    return isinstance(row, (np.generic, np.ndarray, bool, int, float))
+
+
+def cut(items: list[Any], *sizes: int) -> list[list[Any]]:
+    ends = [0, *itertools.accumulate(sizes), len(items)]
+    return [items[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def flat(tables: Sequence[Table]) -> list[Any]:
+    return [row for table in tables for row in table.reshape(-1)]
+
+
+def groups(rows: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    return cut(list(rows), *(math.prod(s) for s in shapes))[:-1]
+
+
+def unflat(rows: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Table]:
+    return [table_of(list(group), shape) for group, shape in zip(groups(rows, shapes), shapes, strict=True)]
+
+
+# -- operations that only move entries, on tables ------------------------------------------------------------------------
+
+
+def _broadcast(args, params, aval):
+    (table,) = args
+    shape = [1] * len(aval.shape)
+    for axis, size in zip(params["broadcast_dimensions"], table.shape, strict=True):
+        shape[axis] = size
+    return np.broadcast_to(table.reshape(shape), aval.shape)
+
+
+def _pad(args, params, aval):
+    table, filling = args
+    out = np.empty(aval.shape, object)
+    out.fill(filling[()])
+    config = params["padding_config"]
+    for index in np.ndindex(table.shape):
+        at = tuple(low + i * (inner + 1) for i, (low, _, inner) in zip(index, config, strict=True))
+        if all(0 <= i < n for i, n in zip(at, aval.shape, strict=True)):
+            out[at] = table[index]
+    return out
+
+
+def _slice(args, params, aval):
+    strides = params["strides"] or (1,) * args[0].ndim
+    return args[0][tuple(slice(a, b, s) for a, b, s in zip(params["start_indices"], params["limit_indices"], strides, strict=True))]
+
+
+def _iota(args, params, aval):
+    shape = [1] * len(aval.shape)
+    shape[params["dimension"]] = aval.shape[params["dimension"]]
+    return np.broadcast_to(split(np.arange(shape[params["dimension"]], dtype=aval.dtype), False).reshape(shape), aval.shape)
+
+
+MOVES: dict[str, Callable[..., Table]] = {
+    "broadcast_in_dim": _broadcast,
+    "reshape": lambda args, params, aval: args[0].reshape(aval.shape),
+    "squeeze": lambda args, params, aval: args[0].reshape(aval.shape),
+    "transpose": lambda args, params, aval: args[0].transpose(params["permutation"]),
+    "rev": lambda args, params, aval: np.flip(args[0], params["dimensions"]),
+    "concatenate": lambda args, params, aval: np.concatenate(args, params["dimension"]),
+    "stack": lambda args, params, aval: np.stack(args, params["axis"]),
+    "pad": _pad,
+    "slice": _slice,
+    "iota": _iota,
+    "xla_metadata_value": lambda args, params, aval: args[0],
+    "copy": lambda args, params, aval: args[0],
+    "stop_gradient": lambda args, params, aval: args[0],
+}
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "reduce_sum": operator.add,
+    "reduce_prod": operator.mul,
+    "reduce_max": jnp.maximum,
+    "reduce_min": jnp.minimum,
+    "reduce_and": operator.and_,
+    "reduce_or": operator.or_,
+}
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
+KNOWABLE: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "select_n": lambda which, *cases: np.choose(which.astype(int), cases),
+    "convert_element_type": lambda x: x,
+}
+ELEMENTWISE = frozenset(
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "add",
+        "add_any",
+        "and",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "ceil",
+        "clamp",
+        "convert_element_type",
+        "cos",
+        "cosh",
+        "div",
+        "eq",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "ge",
+        "gt",
+        "integer_pow",
+        "is_finite",
+        "le",
+        "log",
+        "log1p",
+        "logistic",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "nextafter",
+        "not",
+        "or",
+        "pow",
+        "rem",
+        "round",
+        "rsqrt",
+        "shift_left",
+        "sign",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "sub",
+        "tan",
+        "tanh",
+        "xor",
+    ]
+)

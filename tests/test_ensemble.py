@@ -1,0 +1,103 @@
+"""Ensembles: every lane is what `solve` computes, whatever the other lanes do."""
+
+import numpy as np
+import pytest
+
+import carom
+
+METHOD = carom.VariationalCollision(carom.Trapezoidal())
+LANES, STEPS = 1000, 150
+
+
+@pytest.fixture(scope="module")
+def balls():
+    """A thousand balls in a cubic potential: heights, speeds, gravity and steps differ; 150 steps hold one to three impacts."""
+    rng = np.random.default_rng(7)
+    q0s = np.stack([rng.normal(size=LANES), rng.uniform(0.2, 1.5, LANES)], axis=1)
+    v0s = np.stack([rng.normal(size=LANES), rng.uniform(-2.0, 2.0, LANES)], axis=1)
+    model = carom.models.particle(cubic=0.3)
+    return {
+        "system": model.system,
+        "method": METHOD,
+        "q0s": q0s,
+        "v0s": v0s,
+        "params": {"mass": 1.0, "cubic": 0.3},
+        "each": {"gravity": rng.uniform(5.0, 15.0, LANES)},
+        "dt": rng.uniform(0.008, 0.012, LANES),
+        "num_steps": STEPS,
+    }
+
+
+@pytest.fixture(scope="module")
+def ball_run(balls):
+    return carom.ensemble(**balls, save=[0, 50])
+
+
+class Alone:
+    """The same method, but lane after lane through `advance`, which is what `solve` calls."""
+
+    max_impacts_per_step = METHOD.max_impacts_per_step
+    advance = staticmethod(METHOD.advance)
+
+
+def test_an_ensemble_is_solve_lane_by_lane(balls, ball_run):
+    """1000 random lanes, to rounding."""
+    alone = carom.ensemble(**{**balls, "method": Alone()}, save=[0, 50])
+    np.testing.assert_array_equal(alone.num_impacts, ball_run.num_impacts)
+    assert np.sum(alone.num_impacts) > LANES
+    # 150 steps and up to six impacts of numbers of size 10, each good to 1e-15; an impact at most doubles an error
+    np.testing.assert_allclose(alone.q, ball_run.q, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(alone.p, ball_run.p, rtol=0, atol=1e-12)
+    for lane in (0, 1, LANES - 1):
+        solution = ball_run.solve(lane)
+        np.testing.assert_allclose(solution.q[ball_run.saved], ball_run.q[lane], rtol=0, atol=1e-12)
+        assert abs(solution.energy_error[-1] - ball_run.energy_error[lane, -1]) < 1e-12 and solution.status.ok
+
+
+def test_control_another_step_is_another_trajectory(balls, ball_run):
+    other = carom.ensemble(**{**balls, "dt": balls["dt"] * (1 + 1e-9)})
+    assert np.max(np.abs(other.q_end - ball_run.q_end)) > 1e-10
+
+
+def test_what_an_ensemble_returns(balls, ball_run):
+    assert ball_run.saved.tolist() == [0, 50, STEPS] and ball_run.q.shape == (LANES, 3, 2) and len(ball_run) == LANES
+    np.testing.assert_array_equal(ball_run.q[:, 0], balls["q0s"])
+    np.testing.assert_allclose(ball_run.t[:, 1], 50 * balls["dt"])
+    assert np.all(ball_run.ok) and np.all(ball_run.steps == STEPS) and ball_run.status(3).ok
+    data = ball_run.to_xarray()
+    assert data.q.dims == ("lane", "step", "coordinate") and data.param_gravity.dims == ("lane",)
+    table = ball_run.impacts([5, 2])
+    assert np.bincount(table.lane, minlength=6)[[2, 5]].tolist() == ball_run.num_impacts[[2, 5]].tolist()
+    assert np.all(np.diff(table.t[table.lane == 5]) > 0) and np.all(np.abs(table.q[:, 1]) < 1e-12)
+    assert ball_run.summary()["failed"] == 0 and "1000 lanes" in repr(ball_run)
+
+
+def test_a_lane_that_fails_disturbs_no_other(balls, ball_run):
+    """Lane 17 falls upwards in a potential without bottom until it is infinite; the others do not notice."""
+    gravity, q0s = balls["each"]["gravity"].copy(), balls["q0s"].copy()
+    gravity[17] = -1e9
+    run = carom.ensemble(**{**balls, "q0s": q0s, "each": {"gravity": gravity}, "params": {"mass": 1.0, "cubic": 0.3}})
+    clean = np.arange(LANES) != 17
+    assert not run.ok[17] and np.all(run.ok[clean])
+    assert np.all(np.isnan(run.q_end[17])) and run.steps[17] < STEPS
+    np.testing.assert_array_equal(run.q_end[clean], ball_run.q_end[clean])
+    status = run.status(17)
+    assert not status.ok and "not a number" in status.message
+
+
+def test_bad_input_names_the_lane(balls):
+    deep = balls["q0s"].copy()
+    deep[321, 1] = -0.5
+    cases = [
+        ({"q0s": deep}, "lane 321: the initial state lies inside an obstacle"),
+        ({"dt": np.where(np.arange(LANES) == 4, -1.0, 0.01)}, "dt must be positive in every lane"),
+        ({"v0s": balls["v0s"][:7]}, "v0s has 7 rows; there are 1000 lanes"),
+        ({"each": {"gravity": np.ones(3)}}, "has 3 rows; there are 1000 lanes"),
+        ({"each": {"gravty": np.ones(LANES)}}, "gravity"),
+        ({"save": [0, 999]}, "save asks for step 999"),
+        ({"save": "all"}, "save must be"),
+        ({"q0s": np.full((LANES, 2), np.nan)}, "lane 0 is"),
+    ]
+    for changes, message in cases:
+        with pytest.raises(carom.InputError, match=message.replace("(", r"\(")):
+            carom.ensemble(**{**balls, **changes})
