@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import carom
 from carom import cli, terminal
+from carom.parsing import build_rule
 
 RUN = ["run", "corner", "--rule", "trapezoidal", "--steps", "200"]  # compiles once for this file
 REST = [*RUN[:-1], "250", "--set", "restitution=0.2"]  # comes to rest within these steps
@@ -169,7 +170,7 @@ def test_bad_input_is_told_what_to_try(arguments, message):
     ],
 )
 def test_rules_by_name(text, order, name):
-    rule = cli.build_rule(text)
+    rule = build_rule(text)
     assert rule.order == order and type(rule).__name__ == name
     if name == "Composition":
         assert type(rule.base).__name__ == ("Midpoint" if "midpoint" in text else "Trapezoidal")

@@ -41,6 +41,8 @@ def animate(
 
     Bodies light up at every impact, also at those that fall between two pictures.
     """
+    if path is not None:
+        _check_path(Path(path))
     reel = _film(solution)
     begin = float(solution.t[0]) if start is None else float(start)
     end = float(solution.t[-1]) if stop is None else float(stop)
@@ -58,7 +60,8 @@ def animate(
             stage.figure, lambda t: stage.show(t, pace), frames=times, interval=1000 / fps, blit=False, cache_frame_data=False
         )
         if path is not None:
-            _save(film, Path(path), fps)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            film.save(path, writer=WRITERS[Path(path).suffix](fps=fps), dpi=100)
     return film
 
 
@@ -68,13 +71,11 @@ def _film(solution: Solution) -> Film:
     return solution.film
 
 
-def _save(film: Movie, path: Path, fps: int) -> None:
+def _check_path(path: Path) -> None:
     if path.suffix not in WRITERS:
         raise InputError(f"a film is saved as {' or '.join('*' + s for s in WRITERS)}; got {str(path)!r}")
     if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
         raise InputError("*.mp4 needs the program ffmpeg: install it, or save as *.gif")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    film.save(path, writer=WRITERS[path.suffix](fps=fps), dpi=100)
 
 
 class _Stage:
