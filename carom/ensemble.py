@@ -211,7 +211,9 @@ class _Plan:
     """Cuts the lanes into blocks, hands them to workers, and collects what they return."""
 
     def __init__(self, method: Any, system: System, lanes: _Checked, saved: list[int], dtype: np.dtype, devices: list[Any]):
-        self.method, self.system, self.lanes, self.saved, self.dtype, self.devices = method, system, lanes, saved, dtype, devices
+        numbers, rest = eqx.partition((method, system), eqx.is_inexact_array)
+        self.method, self.system = eqx.combine(jax.tree.map(lambda x: x.astype(dtype), numbers), rest)
+        self.lanes, self.saved, self.dtype, self.devices = lanes, saved, dtype, devices
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))

@@ -236,7 +236,7 @@ class Mechanics:
         for contact, size in zip(self.system.contacts, self._sizes, strict=True):
             value = getattr(contact, name)
             value = value(params=self.params) if isinstance(value, Named) else value
-            values.append(jnp.broadcast_to(jnp.asarray(value, jnp.float64), (size,)))
+            values.append(jnp.broadcast_to(jnp.asarray(value, float), (size,)))
         return jnp.concatenate(values)
 
     def _slip(self, contact: Contact, size: int, q, t) -> Float[Array, "size m"]:

@@ -243,6 +243,6 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
 
     no, yes, zero = jnp.asarray(False), jnp.asarray(True), jnp.zeros((), jnp.int32)
     nowhere = open_bracket(start.length, value_at(start), start, start.length, value_at(start))
-    begin = _Search(start, start, s, yes, nowhere, no, zero.astype(jnp.int64), jnp.zeros(k, bool), balance, no, no, zero)
+    begin = _Search(start, start, s, yes, nowhere, no, jnp.zeros((), int), jnp.zeros(k, bool), balance, no, no, zero)
     final = jax.lax.while_loop(lambda now: ~now.finished, search, begin)
     return final.end, final.found, final.balance

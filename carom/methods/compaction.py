@@ -169,7 +169,8 @@ def _cruise(lane: _Bound, one: Fleet) -> tuple[Array, Array, Bool[Array, ""]]:
         return clear & fine, out.q, out.p, gaps, rates
 
     start = (jnp.asarray(True), one.q, one.p, *lane.look(one.q, one.p, lane.time(one.step)))
-    clear, q, p, _, _ = jax.lax.fori_loop(0, STRIDE, go_on, start)
+    unroll = jax.default_backend() != "cpu"  # there, one launch for all of them; in a kernel the loop costs nothing
+    clear, q, p, _, _ = jax.lax.fori_loop(0, STRIDE, go_on, start, unroll=unroll)
     return q, p, clear
 
 

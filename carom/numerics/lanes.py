@@ -320,7 +320,7 @@ class _Lanes:
             for i in range(math.prod(s))
         ]
         rows = [self.full(row) for row in flat(carry)]
-        rows, ys = lax.scan(step, rows, columns, length=p["length"], reverse=p["reverse"])
+        rows, ys = lax.scan(step, rows, columns, length=p["length"], reverse=p["reverse"], unroll=p["unroll"])
         stacked = [
             table_of([y[i] for i in range(p["length"]) for y in group], (p["length"], *shape))
             for group, shape in zip(groups(ys, y_shapes), y_shapes, strict=True)

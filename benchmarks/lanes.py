@@ -1,0 +1,89 @@
+"""`python -m benchmarks.lanes`: ensembles on whatever JAX finds, all cores of a CPU or a GPU; trajectory-steps per second.
+
+P3 is 10 000 particles above an elastic floor for 2000 steps of 0.01, each from a height and with a speed of its own. The same is
+run with more lanes, with both rules, in float32, and for the star and the pendulum. The time is that of `carom.ensemble` after
+compilation: from host arrays to host arrays.
+"""
+
+import argparse
+import json
+import platform
+from pathlib import Path
+from statistics import median
+
+import jax
+import numpy as np
+
+import carom
+
+RULES = {"trapezoidal": carom.Trapezoidal(), "composition:4": carom.Composition(carom.Trapezoidal(), 4)}
+
+
+def lanes_of(model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Starts of a model, each with another height (or angle) and speed."""
+    rng = np.random.default_rng(seed)
+    q0s, v0s = np.tile(model.q0, (count, 1)).astype(float), np.tile(model.v0, (count, 1)).astype(float)
+    if model.name == "pendulum":
+        q0s[:, 0] = rng.uniform(-1.5, -0.3, count)
+    else:
+        q0s[:, 1] += rng.uniform(-0.5, 0.5, count)
+        v0s[:, 0] += rng.normal(size=count)
+    return q0s, v0s
+
+
+def measure(name: str, rule: str, count: int, steps: int, dtype: str, repeats: int) -> dict:
+    model = getattr(carom.models, name)()
+    q0s, v0s = lanes_of(model, count)
+    method = carom.VariationalCollision(RULES[rule])
+    runs = [
+        carom.ensemble(model.system, method, q0s, v0s, dt=model.dt, num_steps=steps, params=model.params, dtype=np.dtype(dtype))
+        for _ in range(repeats + 1)
+    ]
+    seconds = [run.seconds for run in runs[1:]]
+    rates = [count * steps / s for s in seconds]
+    error = np.abs(runs[-1].energy_error[runs[-1].ok])
+    return {
+        "model": name,
+        "rule": rule,
+        "lanes": count,
+        "steps": steps,
+        "dtype": dtype,
+        "rate": median(rates),
+        "rate_best": max(rates),
+        "spread": (max(rates) - min(rates)) / median(rates),
+        "impacts": int(runs[-1].num_impacts.sum()),
+        "failed": int(np.sum(~runs[-1].ok)),
+        "energy_error_median": float(np.median(error)),
+        "energy_error_max": float(np.max(error)),
+        "compile_seconds": runs[0].compile_seconds,
+        "seconds": seconds,
+    }
+
+
+def machine() -> dict:
+    device = jax.devices()[0]
+    return {"device": device.device_kind, "platform": device.platform, "devices": len(jax.devices()), "jax": jax.__version__,
+            "python": platform.python_version()}  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lanes", description="ensembles, trajectory-steps per second")
+    parser.add_argument("cases", nargs="+", help="model,rule,lanes,steps,dtype such as particle,trapezoidal,10000,2000,float64")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="a JSON file; cases are added to what it holds")
+    chosen = parser.parse_args(argv)
+    records = []
+    for case in chosen.cases:
+        name, rule, count, steps, dtype = case.split(",")
+        record = measure(name, rule, int(count), int(steps), dtype, chosen.repeats)
+        print(json.dumps(record), flush=True)
+        records.append(record)
+        if chosen.out:
+            before = json.loads(chosen.out.read_text())["records"] if chosen.out.exists() else []
+            same = lambda a, b: all(a[k] == b[k] for k in ("model", "rule", "lanes", "steps", "dtype"))  # noqa: E731
+            kept = [r for r in before if not any(same(r, new) for new in records)]
+            chosen.out.write_text(json.dumps({"machine": machine(), "records": kept + records}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
