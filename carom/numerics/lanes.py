@@ -303,15 +303,18 @@ class _Lanes:
         return unflat(rows, shapes)
 
     def _scan(self, eqn: Any, args: list[Table]) -> list[Table]:
-        p = eqn.params
-        constants, carry, xs = cut(args, p["num_consts"], p["num_carry"])
+        p, inner = eqn.params, eqn.params["jaxpr"].jaxpr
+        # What is scanned over, and what is stacked, has one axis more outside than inside; the rest is constants and the carry.
+        num_xs = sum(o.aval.shape != i.aval.shape for o, i in zip(eqn.invars, inner.invars, strict=True))
+        num_carry = sum(o.aval.shape == i.aval.shape for o, i in zip(eqn.outvars, inner.outvars, strict=True))
+        constants, carry, xs = cut(args, len(args) - num_xs - num_carry, num_carry)
         carry_shapes, x_shapes = [c.shape for c in carry], [x.shape[1:] for x in xs]
-        y_shapes = [v.aval.shape[1:] for v in eqn.outvars[p["num_carry"] :]]
+        y_shapes = [v.aval.shape[1:] for v in eqn.outvars[num_carry:]]
 
         def step(rows, entries):
             tables = [*constants, *unflat(rows, carry_shapes), *unflat(entries, x_shapes)]
-            outs = self.run(p["jaxpr"].jaxpr, _consts(p["jaxpr"]), tables)
-            rows, ys = outs[: p["num_carry"]], outs[p["num_carry"] :]
+            outs = self.run(inner, _consts(p["jaxpr"]), tables)
+            rows, ys = outs[:num_carry], outs[num_carry:]
             return [self.full(row) for row in flat(rows)], [self.full(row) for row in flat(ys)]
 
         columns = [
