@@ -36,7 +36,11 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """EventDriven stands on diffrax, whose import takes a second: it is loaded when it is asked for."""
+    """EventDriven stands on diffrax and carom.report on matplotlib, whose imports take a second: loaded when asked for."""
+    if name == "report":
+        import importlib
+
+        return importlib.import_module("carom.report")
     if name == "EventDriven":
         from carom.methods.event_driven import EventDriven
 
