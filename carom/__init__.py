@@ -23,6 +23,7 @@ from carom.lanes import Ensemble
 from carom.lumped import LumpedSystem
 from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
+from carom.methods.time_dg import TimeDG
 from carom.methods.variational import Variational, VariationalCollision
 from carom.rollout import rollout
 from carom.solution import Impacts, Solution, Status
@@ -71,6 +72,7 @@ __all__ = [
     "Status",
     "SweepError",
     "System",
+    "TimeDG",
     "Trapezoidal",
     "Variational",
     "VariationalCollision",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from carom.dense import Dense
+
 
 @dataclass(frozen=True)
 class Status:
@@ -194,6 +196,13 @@ class Solution:
         if self.shape is None:
             return None
         return film_of_run(self.shape, self.t, self.q, self.params, self.impacts.t, self.impacts.q)
+
+    @cached_property
+    def dense(self) -> "Dense":
+        """Position, velocity, contact forces and accumulated interaction at any time, from timestepping methods."""
+        from carom.dense import Dense
+
+        return Dense.of(self)
 
     @property
     def energy_error(self) -> np.ndarray:

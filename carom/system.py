@@ -256,16 +256,16 @@ class Mechanics:
         k, m = self.num_faces, self.slip_dim
         if m == 0:
             return jnp.zeros((k, 0, self.dim)), jnp.zeros((k, 0))
+        _, slides = jax.jvp(self.slips, (q, t), (v, jnp.ones_like(t)))
+        return jax.jacfwd(self.slips)(q, t), slides
 
-        def slips(q, t):
-            rows = []
-            for c, s in zip(self.system.contacts, self._sizes, strict=True):
-                row = self._slip(c, s, q, t) if c.rough else jnp.zeros((s, 0))
-                rows.append(jnp.pad(row, ((0, 0), (0, m - row.shape[1]))))
-            return jnp.concatenate(rows)
-
-        _, slides = jax.jvp(slips, (q, t), (v, jnp.ones_like(t)))
-        return jax.jacfwd(slips)(q, t), slides
+    def slips(self, q, t) -> Float[Array, "faces m"]:
+        """The tangential coordinates of all contact points; zero for contacts without friction."""
+        rows = []
+        for c, s in zip(self.system.contacts, self._sizes, strict=True):
+            row = self._slip(c, s, q, t) if c.rough else jnp.zeros((s, 0))
+            rows.append(jnp.pad(row, ((0, 0), (0, self.slip_dim - row.shape[1]))))
+        return jnp.concatenate(rows) if rows else jnp.zeros((0, 0))
 
 
 def _lagrangian(function: Named, q, v, t, params) -> Float[Array, ""]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import SIMULTANEOUS, Closed, impact_impulse, largest_share
@@ -48,6 +49,7 @@ class MoreauJean(eqx.Module):
     simultaneous: str = eqx.field(static=True)
 
     stages = 1
+    nodes = np.zeros(1)  # positions are straight, velocities constant within a step
     preserves = ("rest",)
     max_impacts_per_step = 1
     takes_joints = True

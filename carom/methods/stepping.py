@@ -41,6 +41,10 @@ class Motion:
         values = [jnp.atleast_1d(jnp.asarray(joint.g(q=q, t=t, params=self.params))) for joint in self.mechanics.system.joints]
         return jnp.concatenate(values).astype(float) if values else jnp.zeros(0)
 
+    def contact_rows(self, q, t) -> Float[Array, " c"]:
+        """Gaps, then slips: the coordinates that the contacts act on."""
+        return jnp.concatenate([self.mechanics.faces(q, t), self.mechanics.slips(q, t).reshape(-1)])
+
     def joint_rates(self, q, v, t) -> Float[Array, " j"]:
         return jax.jvp(self.joints, (q, t), (v, jnp.ones_like(t)))[1]
 

@@ -1,4 +1,4 @@
-"""Gauss nodes on [0, 1] and the integrals of the Lagrange basis on them."""
+"""Gauss and Clenshaw–Curtis nodes on [0, 1], and the integrals of the Lagrange basis on them."""
 
 import numpy as np
 
@@ -9,11 +9,20 @@ def gauss(stages: int) -> tuple[np.ndarray, np.ndarray]:
     return 0.5 * (x + 1.0), 0.5 * w
 
 
-def integrals(nodes: np.ndarray) -> np.ndarray:
-    """a[i, j] = ∫₀^{cᵢ} ℓⱼ, by Gauss quadrature on each [0, cᵢ]: exact, and free of the monomials' cancellation."""
+def clenshaw_curtis(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """degree + 1 nodes on [0, 1], both ends among them, and weights: exact for that degree, and for one more if it is even."""
+    nodes = np.sin(0.5 * np.pi * np.arange(degree + 1) / degree) ** 2
+    return nodes, integrals(nodes, np.ones(1))[0]
+
+
+def integrals(nodes: np.ndarray, ends: np.ndarray | None = None) -> np.ndarray:
+    """a[i, j] = ∫₀^{cᵢ} ℓⱼ up to each of the ends, by default the nodes; by Gauss quadrature on each [0, cᵢ]: exact, and free of
+    the monomials' cancellation."""
     stages = len(nodes)
     x, w = gauss(stages)
-    return np.array([c * (w @ lagrange_basis(nodes, c * x)) for c in nodes])
+    ends = nodes if ends is None else ends
+    values = lagrange_basis(nodes, (ends[:, None] * x).reshape(-1)).reshape(len(ends), stages, len(nodes))
+    return ends[:, None] * np.einsum("s,asj->aj", w, values)
 
 
 def lagrange_basis(nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
