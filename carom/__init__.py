@@ -20,6 +20,7 @@ from carom.contact.joint import Joint
 from carom.ensemble import ensemble
 from carom.errors import CaromError, InputError, SolveError, SweepError
 from carom.lanes import Ensemble
+from carom.groups import SE3, SO3
 from carom.lumped import LumpedSystem
 from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
@@ -28,7 +29,7 @@ from carom.methods.variational import Variational, VariationalCollision
 from carom.rollout import rollout
 from carom.solution import Impacts, Solution, Status
 from carom.solve import solve
-from carom.spaces import Euclidean
+from carom.spaces import Euclidean, Power, Product
 from carom.store import load
 from carom.sweep import sweep
 from carom.system import System
@@ -65,6 +66,10 @@ __all__ = [
     "LumpedSystem",
     "Midpoint",
     "MoreauJean",
+    "SE3",
+    "SO3",
+    "Power",
+    "Product",
     "Right",
     "Rule",
     "Solution",

@@ -18,7 +18,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from carom.contact.contact import Contact
 from carom.contact.laws import Closed, Impulse
@@ -39,6 +39,9 @@ class LumpedSystem(System):
       through instead of being reflected: a gap may be negative, and its zeros are located in both directions.
     - `highest_frequency(params)`: the largest angular frequency of small vibrations; with it a step beyond the stability limit of
       an explicit rule is refused.
+    - `admissible(q, params)`: false where the potential has lost its meaning; a run that comes there ends.
+    - `force(q, params)`: −∂V along each direction, by hand, where that is quicker than differentiating V. A test of the start
+      compares the two.
     """
 
     masses: Named
@@ -46,6 +49,8 @@ class LumpedSystem(System):
     separate: bool = eqx.field(static=True)
     transmits: bool = eqx.field(static=True)
     highest_frequency: Callable[[Any], float] | None = eqx.field(static=True)
+    admissible: Named | None
+    slope: Named | None
 
     def __init__(
         self,
@@ -57,6 +62,8 @@ class LumpedSystem(System):
         separate: bool = False,
         transmits: bool = False,
         highest_frequency: Callable[[Any], float] | None = None,
+        admissible: Callable[..., Any] | None = None,
+        force: Callable[..., Any] | None = None,
     ):
         masses = Named(mass, ("params",), "mass")
         height = Named(potential, ("q", "params"), "potential")
@@ -72,6 +79,8 @@ class LumpedSystem(System):
                 )
         self.masses, self.potential = masses, height
         self.separate, self.transmits, self.highest_frequency = separate, transmits, highest_frequency
+        self.admissible = None if admissible is None else Named(admissible, ("q", "params"), "admissible")
+        self.slope = None if force is None else Named(force, ("q", "params"), "force")
 
     def bind(self, params: Any, dim: int) -> "LumpedMechanics":
         return LumpedMechanics(self, params)
@@ -98,8 +107,18 @@ class LumpedMechanics(Mechanics):
     def potential(self, q) -> Float[Array, ""]:
         return jnp.asarray(self._height(q=q, params=self.params)).reshape(())
 
+    def admissible(self, q) -> Bool[Array, ""]:
+        check = self.system.admissible
+        return jnp.asarray(True) if check is None else jnp.all(check(q=q, params=self.params))
+
     def force(self, q, v=None, t=None) -> Float[Array, " dim"]:
         """−∂V along each direction of the space."""
+        if self.system.slope is not None:
+            return self.system.slope(q=q, params=self.params)
+        return self.pull_back(q)
+
+    def pull_back(self, q) -> Float[Array, " dim"]:
+        """−∂V by differentiating V."""
         return -self.space.pull(q, jax.grad(self.potential)(q))
 
     def lagrangian(self, q, v, t):

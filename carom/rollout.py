@@ -31,6 +31,8 @@ def rollout(
     """
     q = jnp.asarray(q0, float)
     v = jnp.asarray(v0, float)
+    if system.space is not None and system.space.size != system.space.dim:
+        raise ValueError("rollout differentiates runs on vector spaces; on rotations use carom.solve")
     if q.ndim != 1 or q.shape != v.shape:
         raise ValueError(
             f"q0 and v0 must be vectors of the same length; got shapes {q.shape} and {v.shape} (use jax.vmap for many)"

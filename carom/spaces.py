@@ -1,5 +1,8 @@
 """Where a system lives: a space is a retraction and its inverse."""
 
+import functools
+import itertools
+import operator
 from abc import abstractmethod
 from typing import NamedTuple
 
@@ -75,3 +78,88 @@ class Euclidean(Space):
     def drift(self, q: Float[Array, " n"], p: Float[Array, " n"], mass: Float[Array, " n"], h: Float[Array, ""]) -> Drift:
         v = p * (1.0 / mass)  # a division in every step would cost more than the rest of it; this one leaves the loop
         return Drift(q + h * v, p, 0.5 * jnp.sum(p * v), jnp.asarray(True))
+
+
+class Power(Space):
+    """The same space at `count` nodes, node after node."""
+
+    space: Space
+    count: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, space: Space, count: int):
+        if count < 1:
+            raise ValueError(f"a power of a space needs a positive number of nodes; got {count}")
+        self.space, self.count = space, count
+        self.dim, self.size = count * space.dim, count * space.size
+        self.names = tuple(f"{name}{i}" for i in range(count) for name in space.names)
+
+    def _nodes(self, x: Array) -> Array:
+        return x.reshape(self.count, -1)
+
+    def retract(self, q: Array, delta: Array) -> Array:
+        return self.space.retract(self._nodes(q), self._nodes(delta)).reshape(-1)
+
+    def inverse_retract(self, q: Array, other: Array) -> Array:
+        return self.space.inverse_retract(self._nodes(q), self._nodes(other)).reshape(-1)
+
+    def push(self, q: Array, v: Array) -> Array:
+        return self.space.push(self._nodes(q), self._nodes(v)).reshape(-1)
+
+    def pull(self, q: Array, slope: Array) -> Array:
+        return self.space.pull(self._nodes(q), self._nodes(slope)).reshape(-1)
+
+    def drift(self, q: Array, p: Array, mass: Array, h: Array) -> Drift:
+        out = self.space.drift(self._nodes(q), self._nodes(p), self._nodes(mass), h)
+        return Drift(out.q.reshape(-1), out.p.reshape(-1), out.kinetic, out.converged)
+
+
+class Product(Space):
+    """Several spaces side by side: `Product(Euclidean(3), SO3())` is where a rigid body lives."""
+
+    spaces: tuple[Space, ...]
+    dim: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, *spaces: Space):
+        if not spaces:
+            raise ValueError("a product needs at least one space")
+        self.spaces = spaces
+        self.dim, self.size = sum(s.dim for s in spaces), sum(s.size for s in spaces)
+        self.names = tuple(name for space in spaces for name in space.names)
+
+    def _each(self, kind: str, *values: Array) -> list[tuple[Array, ...]]:
+        """The parts of vectors (kind "dim") and of configurations (kind "size") that belong to each space."""
+        ends = [0]
+        for space in self.spaces:
+            ends.append(ends[-1] + getattr(space, kind))
+        return [tuple(x[a:b] for x in values) for a, b in itertools.pairwise(ends)]
+
+    def retract(self, q: Array, delta: Array) -> Array:
+        return self._join("retract", self._each("size", q), self._each("dim", delta))
+
+    def inverse_retract(self, q: Array, other: Array) -> Array:
+        return self._join("inverse_retract", self._each("size", q, other))
+
+    def push(self, q: Array, v: Array) -> Array:
+        return self._join("push", self._each("size", q), self._each("dim", v))
+
+    def pull(self, q: Array, slope: Array) -> Array:
+        return self._join("pull", self._each("size", q, slope))
+
+    def _join(self, method: str, *parts: list[tuple[Array, ...]]) -> Array:
+        rows = [sum(group, ()) for group in zip(*parts, strict=True)]
+        return jnp.concatenate([getattr(space, method)(*row) for space, row in zip(self.spaces, rows, strict=True)])
+
+    def drift(self, q: Array, p: Array, mass: Array, h: Array) -> Drift:
+        rows = zip(self.spaces, self._each("size", q), self._each("dim", p, mass), strict=True)
+        outs = [space.drift(there[0], here[0], here[1], h) for space, there, here in rows]
+        return Drift(
+            jnp.concatenate([out.q for out in outs]),
+            jnp.concatenate([out.p for out in outs]),
+            functools.reduce(operator.add, [out.kinetic for out in outs]),
+            functools.reduce(operator.and_, [out.converged for out in outs]),
+        )

@@ -179,14 +179,23 @@ def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None
 
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
+    assert system.space is not None
+    firsts = [i for i, name in enumerate(system.space.names) if name.rstrip("0123456789") == "qw"]
+    for i in firsts:
+        norm = float(np.sum(q[i : i + 4] ** 2))
+        if abs(norm - 1) > 1e-9:
+            raise InputError(f"q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
     _check_functions(system, q, params, v.size)
     arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
-    masses, potential, force, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
+    masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
         i = int(np.argmin(masses))
         raise InputError(f"mass[{i}] is {masses[i]}; lumped masses must be positive")
     if not (np.isfinite(potential) and np.all(np.isfinite(force))):
         raise InputError(f"the potential is {float(potential)} at the initial state, or its slope is not finite")
+    if np.max(np.abs(force - slope)) > 1e-8 * np.max(np.abs(slope), initial=1e-300) + 1e-10 * np.max(np.abs(force), initial=0.0):
+        i = int(np.argmax(np.abs(force - slope)))
+        raise InputError(f"force[{i}] is {force[i]:.6g} at the initial state, but the potential falls by {slope[i]:.6g} along it")
     names, owner = _contacts(system, params, q.size)
     if shared:
         raise InputError("two contacts move the same node: the system must not be declared with separate=True")
@@ -206,7 +215,7 @@ def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
         _, back = jax.vjp(lambda x: m.faces(x, t), q)
         rates = [m.approach(q, m.space.pull(q, back(w)[0]) / m.masses, t)[1] for w in (weights, jnp.ones_like(weights))]
         shared = jnp.any(jnp.abs(rates[0] - weights * rates[1]) > 1e-9 * jnp.abs(rates[1]))
-    return m.masses, m.potential(q), m.force(q), gaps, width, shared
+    return m.masses, m.potential(q), m.force(q), m.pull_back(q), gaps, width, shared
 
 
 def check_step(system: System, method: Any, params: Any, dt: float) -> None:

@@ -16,7 +16,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From the ground up: a module imports from lines above its own, or from its own package.
 LAYERS = [
-    {"errors", "named", "spaces", "numerics"},
+    {"errors", "named", "numerics"},
+    {"spaces"},
+    {"groups"},
     {"drawing"},
     {"contact"},
     {"system"},

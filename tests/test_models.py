@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 
 import carom
 from carom import models
+from carom.drawing import picture
 from carom.models.bodies import rough_impact
 from carom.models.particles import corner_period
 from carom.models.pendulums import time_between_impacts
@@ -25,8 +26,8 @@ def test_every_model_is_well_posed(name):
     model = models.ALL[name]()
     check_problem(model.system, model.q0, model.v0, model.params)
     assert model.name == name and model.about and model.dt > 0 and model.num_steps > 0
-    for line in model.shape(np.asarray(model.q0), model.params):
-        assert np.asarray(line).shape[1] == 2 and np.all(np.isfinite(line))
+    for part in picture(model.shape, np.asarray(model.q0), 0.0, model.params):
+        assert np.all(np.isfinite(part.points))
 
 
 @pytest.mark.parametrize("name", models.ALL)

@@ -19,18 +19,18 @@ import numpy as np
 
 from carom.lumped import LumpedMechanics
 from carom.methods.rules import Composition, Flow, FlowMap, Trapezoidal
-from carom.numerics.kernel import sealed
+from carom.numerics.kernel import once, sealed
 
 
 def kick_drift_kick(mechanics: LumpedMechanics, quick: bool) -> FlowMap:
     """(1)–(4). `quick` leaves the energies out."""
 
     def flow(q, p, t, h):
-        mu = p + 0.5 * h * mechanics.force(q)  # (1)
-        q1, mu1, kinetic, converged = mechanics.space.drift(q, mu, mechanics.masses, h)  # (2)
+        mu = once(p + 0.5 * h * mechanics.force(q))  # (1)
+        q1, mu1, kinetic, converged = once(mechanics.space.drift(q, mu, mechanics.masses, h))  # (2)
         p1 = mu1 + 0.5 * h * mechanics.force(q1)  # (3)
         energy = jnp.zeros_like(h) if quick else kinetic + 0.5 * (mechanics.potential(q) + mechanics.potential(q1))  # (4)
-        return Flow(q1, p1, energy, energy, converged)
+        return Flow(q1, p1, energy, energy, converged & mechanics.admissible(q1))
 
     return sealed(flow)
 

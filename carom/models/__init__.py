@@ -6,18 +6,20 @@ from carom.models.balls import bowl, free_ball, resting_ball, sphere, zeno_ball
 from carom.models.bars import BAR_ROWS, bars, contact_force, end_velocities
 from carom.models.bars_exact import bars_exact
 from carom.models.blocks import block, stack
+from carom.models.beam import beam, beam_energies, momentum_maps
 from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
 from carom.models.particles import corner, drag, particle
 from carom.models.pendulums import double_pendulum, pendulum
+from carom.models.rigid import rigid_body, star_in_space
 from carom.models.rows import cradle, piston
 
 # Every model that can be built without arguments, by name: what `carom list` shows and `carom run` takes.
 ALL: dict[str, Callable[..., Model]] = {
     factory.__name__: factory
     for factory in (
-        particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars,
-        free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack,
+        particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars, beam,
+        free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack, rigid_body, star_in_space,
     )
 }  # fmt: skip
 
@@ -27,6 +29,8 @@ __all__ = [
     "Model",
     "bars",
     "bars_exact",
+    "beam",
+    "beam_energies",
     "contact_force",
     "block",
     "bowl",
@@ -38,6 +42,7 @@ __all__ = [
     "end_velocities",
     "free_ball",
     "friction_ball",
+    "momentum_maps",
     "particle",
     "pendulum",
     "piston",
@@ -47,4 +52,6 @@ __all__ = [
     "stack",
     "star",
     "zeno_ball",
+    "rigid_body",
+    "star_in_space",
 ]
