@@ -93,12 +93,12 @@ def test_velocities_after_the_impact_converge_to_the_exact_ones():
     arguments = BAR_ROWS[1]
     exact = bars_exact(**arguments).mean_velocity(0, 40.0)
     errors = []
-    for factor in (0.25, 0.5, 1, 2):
-        counts = [int(factor * e) for e in (52, 52)]
+    for factor in (0.5, 1, 2):
+        counts = [int(factor * e) for e in (50, 50)]
         run = bars(**(arguments | {"elements": counts})).solve(TRAPEZOIDAL, dt=DT / factor, num_steps=int(STEPS * factor))
         errors.append(abs(mean_velocities(run, counts)[0] - exact))
     assert all(finer < coarser for coarser, finer in pairwise(errors))
-    assert carom.diagnostics.measured_order([8, 4, 2, 1], errors) > 0.5
+    assert carom.diagnostics.measured_order([4, 2, 1], errors) > 0.5
 
 
 def test_a_bar_dropped_on_a_wall():

@@ -45,20 +45,24 @@ def test_rotations_stay_orthogonal_over_a_million_steps():
 
 
 def test_a_star_that_turns_about_one_axis_is_the_star_of_the_plane():
-    """Two corners hit at once in space (an exact tie) and one in the plane: the same motion."""
-    flat = carom.models.star().solve(ORDER_4, dt=0.002, num_steps=1500)
-    space = rigid_body(
+    """Two corners hit at once in space (an exact tie) and one in the plane: the same motion, up to the order of the rule."""
+    body = rigid_body(
         vertices=[(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)],
         inertia=[1 / 6, 29 / 192, 1 / 6],
         height=3.5,
         velocity=(-2.0, 0.0, 0.0),
-        spin=(0.0, 5.0, 0.0),  # about y, which runs into the picture of the plane: θ turns the other way
-    ).solve(ORDER_4, dt=0.002, num_steps=1500)
-    assert len(flat.impacts) == len(space.impacts) >= 3
-    np.testing.assert_allclose(space.impacts.t, flat.impacts.t, atol=1e-7)  # the Cayley map is another rule of order 4
-    np.testing.assert_allclose(space.q[:, [0, 2]], flat.q[:, :2], atol=1e-6)
-    both = np.sort(space.impacts.impulses, axis=1)[:, -2:]
-    np.testing.assert_allclose(both[:, 0], both[:, 1], rtol=1e-6)  # two corners share the blow
+        spin=(0.0, 5.0, 0.0),
+    )
+    late = []
+    for dt in (5e-4, 2.8e-4):
+        flat, space = (m.solve(TRAPEZOIDAL, dt=dt, num_steps=round(2.29 / dt)) for m in (carom.models.star(), body))
+        assert len(flat.impacts) == len(space.impacts) == 2
+        np.testing.assert_allclose(space.impacts.impulses.sum(axis=1), flat.impacts.impulse, rtol=5e-3)
+        pairs = np.sort(space.impacts.impulses, axis=1)
+        np.testing.assert_allclose(pairs[:, -1], pairs[:, -2], rtol=1e-9)  # two corners share the blow
+        assert np.all(pairs[:, :-2] == 0)
+        late.append(np.abs(space.impacts.t - flat.impacts.t)[1])
+    assert late[0] < 1e-5 and late[0] / late[1] == pytest.approx((5 / 2.8) ** 2, rel=0.1)  # the Cayley map turns a little less: h²
 
 
 @pytest.mark.stress
@@ -75,7 +79,7 @@ def test_inertia_of_convex_hulls():
     np.testing.assert_allclose(box.params["inertia"], 2 / 12 * np.array([b**2 + c**2, a**2 + c**2, a**2 + b**2]), rtol=1e-12)
     np.testing.assert_allclose(np.abs(box.params["vertices"]), np.tile([a / 2, b / 2, c / 2], (8, 1)), rtol=1e-12)
     tetrahedron = rigid_body(vertices=[(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
-    np.testing.assert_allclose(np.sort(tetrahedron.params["inertia"]), [0.05, 0.0875, 0.0875], rtol=1e-12)
+    np.testing.assert_allclose(np.sort(tetrahedron.params["inertia"]), [0.0625, 0.0625, 0.1], rtol=1e-12)
     tilted = rigid_body(vertices=[(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, 0, 1)], inertia=[[1.0, 0.2, 0], [0.2, 1.0, 0], [0, 0, 1.0]])
     np.testing.assert_allclose(np.sort(tilted.params["inertia"]), [0.8, 1.0, 1.2])
     turned = np.asarray(tilted.params["vertices"])
