@@ -19,8 +19,8 @@ from carom.contact.contact import Contact
 from carom.contact.joint import Joint
 from carom.ensemble import ensemble
 from carom.errors import CaromError, InputError, SolveError, SweepError
-from carom.lanes import Ensemble
 from carom.groups import SE3, SO3
+from carom.lanes import Ensemble
 from carom.lumped import LumpedSystem
 from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from carom.models.balls import bowl, free_ball, resting_ball, sphere, zeno_ball
 from carom.models.bars import BAR_ROWS, bars, contact_force, end_velocities
 from carom.models.bars_exact import bars_exact
-from carom.models.blocks import block, stack
 from carom.models.beam import beam, beam_energies, momentum_maps
+from carom.models.blocks import block, stack
 from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
 from carom.models.particles import corner, drag, particle
