@@ -5,14 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_BENCH := $(VENV)/.ready-bench
+READY_DOCS := $(VENV)/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench stress clean
+.PHONY: help demo test lint bench stress docs clean
 
 help: ## show these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-demo: $(READY) ## the star of the paper over 1500 impacts: a table, and pictures in out/
+demo: $(READY) ## the star of the paper over 1500 impacts: a table, pictures and a report to open, in out/
 	$(BIN)/carom demo --out out
 
 test: $(READY) ## all tests but the long ones
@@ -29,8 +30,12 @@ lint: $(READY) ## ruff and pyright
 bench: $(READY_BENCH) ## the benchmarks
 	@if [ -f benchmarks/__main__.py ]; then $(BIN)/python -m benchmarks; else echo "there are no benchmarks here yet"; fi
 
+docs: $(READY_DOCS) ## the site, in site/: pages, gallery, examples, reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 clean: ## remove what the other targets made
-	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) out site build dist .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -44,4 +49,8 @@ $(READY): pyproject.toml constraints.txt | $(BIN)/python
 
 $(READY_BENCH): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+$(READY_DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@

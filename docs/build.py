@@ -1,0 +1,143 @@
+"""What the site adds to the pages in docs/: the gallery with its pictures, the examples, the command line, the references.
+
+mkdocs calls these hooks; nothing they make is kept in the repository.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parent.parent
+STEPS = 600  # of each model in the gallery
+API = {
+    "Simulate": ["carom.solve.solve", "carom.rollout.rollout", "carom.ensemble.ensemble", "carom.sweep.sweep", "carom.store.load"],
+    "Systems": ["carom.System", "carom.Contact", "carom.Euclidean", "carom.drawing"],
+    "Methods": ["carom.methods.variational.VariationalCollision", "carom.methods.event_driven.EventDriven", "carom.MoreauJean"],
+    "Rules": [f"carom.methods.rules.{r}" for r in ("Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")],
+    "Results": ["carom.solution.Solution", "carom.solution.Impacts", "carom.solution.Status", "carom.diagnostics"],
+    "Models": ["carom.models.model.Model", "carom.models"],
+    "Errors": ["carom.errors"],
+}
+
+
+def on_config(config: Any) -> Any:
+    """Theory pages and examples enter the navigation by being there."""
+    theory = [{_title(path.read_text()): f"theory/{path.name}"} for path in sorted((ROOT / "docs" / "theory").glob("*.md"))]
+    examples = [{_title(_page(path)): f"examples/{path.stem}.md"} for path in _examples()]
+    more = [{"Reproduction": "reproduction.md"}] if (ROOT / "docs" / "reproduction.md").exists() else []
+    reference = [
+        {"Command line": "command-line.md"},
+        {"Python": "api.md"},
+        {"Notation": "notation.md"},
+        {"Papers": "references.md"},
+    ]
+    config["nav"] += [{"Examples": examples}, {"Theory": theory}, *more, {"Reference": reference}]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    pages: dict[str, str | bytes] = {f"examples/{path.stem}.md": _page(path) for path in _examples()}
+    pages["api.md"] = _api()
+    pages["command-line.md"] = _command_line()
+    pages["references.md"] = _references()
+    pages["notation.md"] = (ROOT / "NOTATION.md").read_text()
+    pages |= _gallery()
+    for name, content in pages.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def _title(text: str) -> str:
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def _examples() -> list[Path]:
+    return sorted((ROOT / "examples").glob("*.py"))
+
+
+def _page(path: Path) -> str:
+    """A script in cells as a page: text as it is, code in fences."""
+    parts = []
+    for cell in re.split(r"^# %%", path.read_text(), flags=re.MULTILINE)[1:]:
+        kind, _, body = cell.partition("\n")
+        text = re.sub(r"^# ?", "", body, flags=re.MULTILINE) if "[markdown]" in kind else f"```python\n{body.strip()}\n```\n"
+        parts.append(text.strip())
+    return "\n\n".join([*parts, f"The script is `examples/{path.name}`; editors and jupytext open it as a notebook."]) + "\n"
+
+
+def _api() -> str:
+    sections = [f"## {title}\n\n" + "\n\n".join(f"::: {name}" for name in names) for title, names in API.items()]
+    return "# Python\n\nEverything public, with what its docstring says.\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _command_line() -> str:
+    import typer
+
+    from carom.cli import app
+
+    group: Any = typer.main.get_command(app)
+    parts = ["# Command line\n\n`carom --help` and `carom COMMAND --help` tell the same in the terminal.\n"]
+    for name, command in group.commands.items():
+        options = [
+            f"| `{' '.join(p.opts) if p.param_type_name == 'option' else p.name.upper()}` | {(p.help or '').replace('|', '∣')} |"
+            for p in command.params
+            if p.name != "help"
+        ]
+        parts.append(
+            f"## carom {name}\n\n{command.help}\n\n| argument | |\n|---|---|\n"
+            + "\n".join(options)
+            + f"\n\n{command.epilog or ''}\n"
+        )
+    return "\n".join(parts)
+
+
+def _references() -> str:
+    lines = ["# Papers\n"]
+    for key, body in re.findall(r"^@\w+\{(\w+),(.*?)^\}", (ROOT / "references.bib").read_text(), re.MULTILINE | re.DOTALL):
+        field = {k.lower(): re.sub(r"[{}]", "", v) for k, v in re.findall(r"(\w+)\s*=\s*\{(.*)\}", body)}
+        where = ", ".join(field[k] for k in ("journal", "booktitle", "publisher", "volume", "pages") if k in field)
+        lines.append(f"- **[{key}]** {field.get('author', '')}: *{field.get('title', '')}*. {where} ({field.get('year', '')})")
+    return "\n".join(lines).replace("--", "–") + "\n"
+
+
+# -- the gallery ---------------------------------------------------------------------------------------------------------
+
+
+def _gallery() -> dict[str, str | bytes]:
+    """Each ready-made model, run and drawn while the site is built; the star also as a film and as a report."""
+    import carom
+
+    made: dict[str, str | bytes] = {}
+    lines = ["# Gallery\n\nEvery ready-made model, run while this page was built: `carom run NAME --out out`.\n"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, factory in carom.models.ALL.items():
+            model = factory()
+            run = _run(model)
+            picture = Path(folder) / f"{name}.png"
+            carom.report.plot_motion(run, path=picture, frames=40, until=float(run.impacts.t[5]) if len(run.impacts) > 5 else None)
+            made[f"gallery/{name}.png"] = picture.read_bytes()
+            hits = f"{len(run.impacts)} impact{'' if len(run.impacts) == 1 else 's'} in {run.num_steps} steps"
+            lines.append(f"## {name}\n\n{model.about[0].upper()}{model.about[1:]} ({hits}, {type(run.method).__name__}).\n")
+            lines.append(f"![{model.about}](gallery/{name}.png)\n")
+            if name == "star":
+                run.animate(Path(folder) / "star.gif", fps=15, width=5)
+                run.report(Path(folder) / "star.html")
+                made |= {f"gallery/star.{kind}": (Path(folder) / f"star.{kind}").read_bytes() for kind in ("gif", "html")}
+                lines.append("![the star as a film](gallery/star.gif)\n")
+                lines.append("[Its report](gallery/star.html), one file to play, scrub and zoom.\n")
+    made["gallery.md"] = "\n".join(lines)
+    return made
+
+
+def _run(model: Any) -> Any:
+    """With the default method, or with one for contact that lasts where that is what happens."""
+    import carom
+
+    steps = min(model.num_steps, STEPS)
+    run = model.solve(num_steps=steps, throw=False)
+    return run if run.status.ok else model.solve(carom.MoreauJean(), num_steps=steps, throw=False)

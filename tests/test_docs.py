@@ -1,0 +1,79 @@
+"""The site: its code runs, its links lead somewhere, and it builds without warnings."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+MADE = {"gallery.md", "api.md", "command-line.md", "references.md", "notation.md"}  # by docs/build.py
+
+
+@pytest.fixture
+def build():
+    pytest.importorskip("mkdocs")
+    spec = importlib.util.spec_from_file_location("build", DOCS / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http"):
+                assert target in MADE or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_method_has_a_theory_page():
+    from carom.methods import event_driven, variational
+
+    for module in (variational, event_driven):
+        page = DOCS / "theory" / f"{module.__name__.split('.')[-1]}.md"
+        assert page.exists() and f"{page.stem}.py" in page.read_text()
+
+
+def test_pages_made_by_the_build(build):
+    page = build._page(ROOT / "examples" / "01_bouncing_ball.py")
+    assert page.startswith("# A bouncing ball\n") and page.count("```") % 2 == 0 and "# %%" not in page
+    assert "**[fetecau2003]**" in build._references() and "2003" in build._references()
+    told = build._command_line()
+    assert all(f"## carom {name}" in told for name in ("list", "run", "report", "sweep", "demo"))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("name", ["first-steps", "own-system", "own-method"])
+def test_the_code_on_a_page_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.DOTALL)
+    assert blocks
+    exec(compile("\n".join(blocks), name, "exec"), {})
+
+
+@pytest.mark.stress
+def test_the_site_builds_without_warnings(tmp_path):
+    pytest.importorskip("mkdocs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert done.returncode == 0 and done.stderr.strip() == "", done.stderr
+    for page in (
+        "index.html",
+        "api.html",
+        "gallery.html",
+        "gallery/star.png",
+        "gallery/star.html",
+        "examples/01_bouncing_ball.html",
+    ):
+        assert (tmp_path / "site" / page).exists()
