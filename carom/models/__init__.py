@@ -6,6 +6,7 @@ from carom.models.balls import bowl, free_ball, resting_ball, sphere, zeno_ball
 from carom.models.bars import BAR_ROWS, bars, contact_force, end_velocities
 from carom.models.bars_exact import bars_exact
 from carom.models.beam import beam, beam_energies, momentum_maps
+from carom.models.billiards import Billiard, BilliardRun, discs, spheres
 from carom.models.blocks import block, stack
 from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
@@ -26,6 +27,8 @@ ALL: dict[str, Callable[..., Model]] = {
 __all__ = [
     "ALL",
     "BAR_ROWS",
+    "Billiard",
+    "BilliardRun",
     "Model",
     "bars",
     "bars_exact",
@@ -36,6 +39,7 @@ __all__ = [
     "bowl",
     "corner",
     "cradle",
+    "discs",
     "double_pendulum",
     "drag",
     "ellipse",
@@ -49,6 +53,7 @@ __all__ = [
     "polygon",
     "resting_ball",
     "sphere",
+    "spheres",
     "stack",
     "star",
     "zeno_ball",
