@@ -20,6 +20,7 @@ from carom.contact.joint import Joint
 from carom.ensemble import ensemble
 from carom.errors import CaromError, InputError, SolveError, SweepError
 from carom.groups import SE3, SO3
+from carom.impact_map import impact_map
 from carom.lanes import Ensemble
 from carom.lumped import LumpedSystem
 from carom.methods.moreau import MoreauJean
@@ -82,6 +83,7 @@ __all__ = [
     "Variational",
     "VariationalCollision",
     "diagnostics",
+    "impact_map",
     "drawing",
     "ensemble",
     "load",

@@ -12,6 +12,7 @@ from carom.errors import InputError
 from carom.methods.method import State
 from carom.named import Named
 from carom.solution import Solution, gaps_along
+from carom.solve import solve
 from carom.system import System
 
 
@@ -23,7 +24,7 @@ def energy(system: System, q: Any, v: Any, t: float = 0.0, params: Any = None) -
 
 def discrete_energy(solution: Solution) -> np.ndarray:
     """E_d of each step without an impact, −D₃L_d of (55) [fetecau2003]; NaN for steps with impacts, which have several."""
-    values = np.array(_discrete_energies(solution.method.rule, solution.system, solution.params, solution.dt, *_starts(solution)))
+    values = np.array(_discrete_energies(solution.method, solution.system, solution.params, solution.dt, *_starts(solution)))
     values[np.unique(solution.impacts.step)] = np.nan
     return values
 
@@ -35,8 +36,8 @@ def _starts(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @eqx.filter_jit
-def _discrete_energies(rule, system, params, dt, t, q, p):
-    flow = rule.flow(system.bind(params, q.shape[1]))
+def _discrete_energies(method, system, params, dt, t, q, p):
+    flow = method.flow(system.bind(params, q.shape[1]))
     return jax.vmap(lambda t, q, p: flow(q, p, t, jnp.asarray(dt)).energy_end)(t, q, p)
 
 
@@ -62,7 +63,7 @@ def penetration(solution: Solution, samples: int = 0) -> float:
         t, q, p = (array[free] for array in _starts(solution))
         for i in range(1, samples + 1):
             part = solution.dt * i / (samples + 1)
-            depth = max(depth, float(_inner_depth(solution.method.rule, solution.system, solution.params, part, t, q, p)))
+            depth = max(depth, float(_inner_depth(solution.method, solution.system, solution.params, part, t, q, p)))
     return depth
 
 
@@ -71,9 +72,9 @@ def _depth(system: System, params: Any, t: np.ndarray, q: np.ndarray) -> float:
 
 
 @eqx.filter_jit
-def _inner_depth(rule, system, params, part, t, q, p):
+def _inner_depth(method, system, params, part, t, q, p):
     mechanics = system.bind(params, q.shape[1])
-    flow = rule.flow(mechanics)
+    flow = method.flow(mechanics)
     inner = jax.vmap(lambda t, q, p: mechanics.gaps(flow(q, p, t, part).q, t + part))
     return jnp.maximum(0.0, -jnp.min(inner(t, q, p), initial=0.0))
 
@@ -107,6 +108,99 @@ def symplectic_defect(system: System, method: Any, q: Any, p: Any, dt: float, t:
     omega = np.block([[np.zeros((n, n)), np.eye(n)], [-np.eye(n), np.zeros((n, n))]])
     defect = np.max(np.abs(jacobian.T @ omega @ jacobian - omega))
     return float(defect / np.max(np.abs(jacobian)) ** 2)
+
+
+def constraint_residual(solution: Solution) -> float:
+    """The largest |A(q) v| on the grid and after every impact, relative to |A| |v|: rounding, if the constraints hold."""
+    hits = solution.impacts
+    t, q, p = (np.concatenate(pair) for pair in ((solution.t, hits.t), (solution.q, hits.q), (solution.p, hits.p_after)))
+    if solution.system.constraints is None:
+        raise InputError("this system has no velocity constraints")
+    return float(_slips(solution.system, solution.params, t, q, p))
+
+
+@eqx.filter_jit
+def _slips(system, params, t, q, p):
+    mechanics = system.bind(params, q.shape[1])
+
+    def slip(q, p, t):
+        # The velocity of the momentum as it stands, without the help of the constraints: p may hold a part in Δ°.
+        v = jnp.linalg.lstsq(mechanics.mass(q, p, t), p - mechanics.momentum(q, jnp.zeros_like(p), t))[0]
+        A = mechanics.constraints(q, t)
+        return jnp.max(jnp.abs(A @ v) / (jnp.abs(A) @ jnp.abs(v) + 1e-300))
+
+    return jnp.max(jax.vmap(slip)(q, p, t))
+
+
+def nonholonomic_momentum(solution: Solution, field: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
+    """J = p · X(q) along the run, and what the momentum equation makes of it.
+
+    `field(q, t, params)` is a vector field X with values in Δ, usually a symmetry whose generator is taken from place to place so
+    that it stays admissible. The reaction of the constraints does no work on it, so
+
+        dJ/dt = (∂L/∂q + f) · X + p · dX/dt,        and ΔJ = (p⁺ − p⁻) · X at an impact.
+
+    Returned are J and J(0) plus the integral of the right-hand side by the trapezoidal rule: they agree to O(dt²), and J itself is
+    constant where the right-hand side vanishes.
+    """
+    _starts(solution)
+    X = Named(field, ("q", "t", "params"), "field")
+    args = solution.t, solution.q, solution.p
+    if solution.system.constraints is not None and _leaves_distribution(X, solution.system, solution.params, *args[:2]) > 1e-9:
+        raise InputError("the field does not stay in Δ: A(q) X(q) is not zero along the run")
+    J, rate = _momentum_equation(X, solution.system, solution.params, *args)
+    J, rate = np.asarray(J), np.asarray(rate)
+    steps = 0.5 * solution.dt * (rate[1:] + rate[:-1])
+    hits = solution.impacts
+    if len(hits):  # both sides of an impact: the kick, and the rate before and after it
+        before, rate_before = map(
+            np.asarray, _momentum_equation(X, solution.system, solution.params, hits.t, hits.q, hits.p_before)
+        )
+        after, rate_after = map(np.asarray, _momentum_equation(X, solution.system, solution.params, hits.t, hits.q, hits.p_after))
+        for k in np.unique(hits.step):
+            rows = np.flatnonzero(hits.step == k)
+            times = np.concatenate([[solution.t[k]], hits.t[rows], [solution.t[k + 1]]])
+            left, right = np.concatenate([[rate[k]], rate_after[rows]]), np.concatenate([rate_before[rows], [rate[k + 1]]])
+            steps[k] = np.sum(0.5 * np.diff(times) * (left + right)) + np.sum(after[rows] - before[rows])
+    return J, J[0] + np.concatenate([[0.0], np.cumsum(steps)])
+
+
+@eqx.filter_jit
+def _leaves_distribution(X, system, params, t, q):
+    A = system.bind(params, q.shape[1]).constraints
+    return jnp.max(jax.vmap(lambda q, t: jnp.max(jnp.abs(A(q, t) @ jnp.asarray(X(q=q, t=t, params=params)))))(q, t))
+
+
+@eqx.filter_jit
+def _momentum_equation(X, system, params, t, q, p):
+    mechanics = system.bind(params, q.shape[1])
+
+    def at(q, p, t):
+        v, push = mechanics.motion(q, p, t)
+        x, turning = jax.jvp(lambda q, t: jnp.asarray(X(q=q, t=t, params=params), q.dtype), (q, t), (v, jnp.ones_like(t)))
+        return p @ x, push @ x + p @ turning
+
+    return jax.vmap(at)(q, p, t)
+
+
+def reversibility_error(
+    system: System,
+    method: Any,
+    q0: Any,
+    v0: Any,
+    *,
+    dt: float,
+    num_steps: int,
+    params: Any = None,
+    back: Any = None,
+) -> float:
+    """Run forwards, turn the velocity around, run as long again (with the method `back`, if it is another): the distance to q0.
+
+    Rounding, times what the motion makes of it, for methods that are their own inverse and systems that do not depend on time.
+    """
+    there = solve(system, method, q0, v0, dt=dt, num_steps=num_steps, params=params)
+    again = solve(system, back or method, there.q[-1], -there.v[-1], dt=dt, num_steps=num_steps, params=params)
+    return float(np.max(np.abs(again.q[-1] - there.q[0])))
 
 
 def measured_order(steps: Sequence[float], errors: Sequence[float]) -> float:

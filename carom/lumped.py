@@ -91,7 +91,7 @@ class LumpedMechanics(Mechanics):
 
     lumped = True
     quadratic = constant_mass = autonomous = True
-    moving, slip_dim = False, 0
+    moving, slip_dim, num_constraints = False, 0, 0
 
     def __init__(self, system: LumpedSystem, params: Any):
         space = system.space

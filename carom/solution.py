@@ -315,7 +315,7 @@ def _velocities(system: System, params: Any, t, q, p):
 @eqx.filter_jit
 def _energies(system: System, params: Any, t, q, p):
     m = system.bind(params, q.shape[1])
-    return jax.vmap(lambda q, p, t: m.energy(q, m.velocity(q, p, t), t))(q, p, t)
+    return jax.vmap(m.energy_of)(q, p, t)
 
 
 @eqx.filter_jit

@@ -21,6 +21,7 @@ from carom.system import System
 from carom.validate import Problem, check_grid, check_problem, check_step
 
 LONGEST_CHUNK = 1 << 17  # steps
+SHORT_CHUNK = 1 << 12
 LARGEST_CHUNK = 1 << 21  # numbers in the states of a chunk
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
@@ -29,11 +30,12 @@ def solve(
     system: System,
     method: Any,
     q0: Any,
-    v0: Any,
+    v0: Any = None,
     *,
     dt: float,
     num_steps: int,
     params: Any = None,
+    p0: Any = None,
     t0: float = 0.0,
     max_impacts: int | None = None,
     stride: int = 1,
@@ -46,6 +48,7 @@ def solve(
 ) -> Solution:
     """Simulate `system` with `method` from (q0, v0) over `num_steps` steps of length `dt`.
 
+    - `p0`: the initial momentum, instead of `v0`.
     - `params`: a dict (or any tree) of numbers, handed to the functions of the system.
     - `max_impacts`: stop after the step in which this many impacts have happened.
     - `stride`: keep every `stride`-th state of the grid (all impacts are kept): long runs in little memory.
@@ -58,10 +61,13 @@ def solve(
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
     step, total = check_grid(dt, num_steps)
-    problem = check_problem(system, q0, v0, params, t0)
+    problem = check_problem(system, q0, v0, params, t0, p0)
+    system = problem.system
     check_step(system, method, problem.params, step)
     if system.joints and not getattr(method, "takes_joints", False):
         raise InputError(f"{type(method).__name__} does not take systems with joints; choose MoreauJean or TimeDG")
+    if (check := getattr(method, "check", None)) is not None:  # what only the method can say about the problem
+        check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
     if stride < 1:
         raise InputError(f"stride must be a positive whole number; got {stride}")
     if every is not None and checkpoint is None:
@@ -185,10 +191,12 @@ class _March:
 
 
 def _chunk_length(total: int, n: int) -> int:
-    """A power of two: as long as the run, but with a bounded number of entries (a beam has hundreds of coordinates)."""
+    """One of two, for short runs and for long ones, so that another number of steps is not another compilation; with a bounded
+    number of entries (a beam has hundreds of coordinates; 128 MiB of a very long bar)."""
     longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
-    shortest = min(256, 1 << max(1, 4 * LARGEST_CHUNK // n).bit_length() - 1)  # 128 MiB of a very long bar
-    return max(shortest, min(longest, 1 << (total - 1).bit_length()))
+    longest = max(longest, min(256, 1 << max(1, 4 * LARGEST_CHUNK // n).bit_length() - 1))
+    short = min(SHORT_CHUNK, longest)
+    return short if total <= short else longest
 
 
 class _Interrupt:

@@ -1,4 +1,13 @@
-"""What moves: a Lagrangian, contacts and forces; mass, momentum, energy and normals come from automatic differentiation."""
+"""What moves: a Lagrangian or a Hamiltonian, contacts, velocity constraints and forces; mass, momentum, energy and normals
+come from automatic differentiation.
+
+Velocity constraints A(q) v = 0 leave a distribution Δ of admissible velocities. What they change is the inverse of the mass,
+
+    B = the block ∂v/∂p of the inverse of  ( M  Aᵀ ; A  0 ),      B Aᵀ = 0,  A B = 0,                         (1)
+
+so v = B p is always admissible, momenta matter only up to Δ° = {Aᵀλ}, and every law of impact that is written with M⁻¹ holds
+with B in its place: p⁺ − p⁻ ∈ (T∂Q)° + Δ° with v⁺ ∈ Δ, (10)–(11) of [rodriguez2024].
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,8 +21,9 @@ from jaxtyping import Array, Float
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint
 from carom.contact.laws import Closed
+from carom.massless import massless_velocity
 from carom.named import Named
-from carom.numerics.linalg import dot, inverse, matmul, matvec, solve
+from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.numerics.newton import newton
 from carom.numerics.structure import depends_on
 from carom.spaces import Space
@@ -23,31 +33,47 @@ class System(eqx.Module):
     """The physics, and nothing of the numerics.
 
     - `lagrangian(q, v, t, params)`: any subset of these, by name. Mass may depend on the configuration, terms linear in v
-      and an explicit time are fine; for contacts and implicit rules ∂²L/∂v² must be regular.
+      and an explicit time are fine.
     - `contacts`: a list of `Contact`.
     - `force(q, v, t, params)`: a covector added by the Lagrange–d'Alembert principle (drag, drive, control, dampers).
     - `joints`: a list of `Joint`, for the timestepping methods.
     - `space`: a `Euclidean(n, names)`, to name the coordinates; otherwise the length of q0 decides.
+    - `constraints(q, t, params)`: the matrix A of velocity constraints A v = 0, one row each (rolling, blades, skates).
+    - `hamiltonian(q, p, t, params)`: instead of a Lagrangian; for `EventDriven`.
+    - `massless`: directions in which the Lagrangian has no kinetic energy, one per row. `solve` finds them by itself; a pure
+      `rollout` has to be told.
     """
 
     transmits = False  # carom/lumped.py: contacts that the motion goes through
 
-    lagrangian: Named
+    lagrangian: Named | None
     contacts: tuple[Contact, ...]
     force: Named | None
     space: Space | None
     joints: tuple[Joint, ...]
+    constraints: Named | None
+    hamiltonian: Named | None
+    massless: Float[Array, "r n"] | None
 
     def __init__(
         self,
-        lagrangian: Callable[..., Any],
+        lagrangian: Callable[..., Any] | None = None,
         contacts: Sequence[Contact] = (),
         force: Callable[..., Any] | None = None,
         space: Space | None = None,
         joints: Sequence[Joint] = (),
+        *,
+        constraints: Callable[..., Any] | None = None,
+        hamiltonian: Callable[..., Any] | None = None,
+        massless: Any = None,
     ):
         known = ("q", "v", "t", "params")
-        self.lagrangian = Named(lagrangian, known, "lagrangian")
+        if (lagrangian is None) == (hamiltonian is None):
+            raise TypeError("a System is given by a lagrangian or by a hamiltonian=: pass one of the two")
+        self.lagrangian = None if lagrangian is None else Named(lagrangian, known, "lagrangian")
+        self.hamiltonian = None if hamiltonian is None else Named(hamiltonian, ("q", "p", "t", "params"), "hamiltonian")
+        self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
+        self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
         if isinstance(contacts, Contact):
             contacts = (contacts,)
         for i, contact in enumerate(contacts):
@@ -60,6 +86,10 @@ class System(eqx.Module):
 
     def bind(self, params: Any, dim: int) -> "Mechanics":
         """The system with its parameters filled in: what the methods compute with."""
+        if self.hamiltonian is not None:
+            from carom.hamiltonian import HamiltonianMechanics
+
+            return HamiltonianMechanics(self, params, dim)
         return Mechanics(self, params, dim)
 
 
@@ -82,22 +112,32 @@ class Mechanics:
 
     def __init__(self, system: System, params: Any, dim: int):
         self.system, self.params, self.dim = system, params, dim
-        q, t = jnp.zeros(dim), jnp.zeros(())
-        self._shapes = (q, q, t, params)
-        q_free, v_free, t_free, _ = (not used for used in depends_on(_mass, system.lagrangian, *self._shapes)[1:])
-        self.quadratic = v_free  #                          ∂L/∂v is affine in v
-        self.constant_mass = q_free and v_free and t_free
-        self.autonomous = not depends_on(_lagrangian, system.lagrangian, *self._shapes)[3]
-        self._inverse_mass = inverse(_mass(system.lagrangian, q, q, t, params)) if self.constant_mass else None
+        self._shapes = (jnp.zeros(dim), jnp.zeros(dim), jnp.zeros(()), params)
+        self._read_structure()
         self._read_contacts()
         self.flows: dict[Any, Any] = {}  # discrete flows already built for this system, by rule
         # Traced once each, however often they are used; XLA sees through these calls.
         for name in ("lagrangian", "momentum", "energy", "mass", "velocity", "node", "faces", "approach", "rounding", "gap_drift"):
             setattr(self, name, jax.jit(getattr(self, name)))
 
+    def _read_structure(self) -> None:
+        """What the Lagrangian and the constraints depend on, and the inverse mass where it is constant."""
+        system, (q, _, t, _) = self.system, self._shapes
+        assert system.lagrangian is not None
+        q_free, v_free, t_free, _ = (not used for used in depends_on(_mass, system.lagrangian, *self._shapes)[1:])
+        self.quadratic = v_free  #                          ∂L/∂v is affine in v
+        self.autonomous = not depends_on(_lagrangian, system.lagrangian, *self._shapes)[3]
+        self.num_constraints = 0 if system.constraints is None else jax.eval_shape(self.constraints, q, t).shape[0]
+        fixed = self.num_constraints == 0 or not any(depends_on(self.constraints, q, t))
+        self.constant_mass = q_free and v_free and t_free and fixed
+        self._inverse_mass = None
+        if self.constant_mass:
+            self._inverse_mass = self.inverse_mass_times(q, q, t, jnp.eye(self.dim))
+
     # -- the Lagrangian ------------------------------------------------------------------------------------------------
 
     def lagrangian(self, q, v, t) -> Float[Array, ""]:
+        assert self.system.lagrangian is not None
         return _lagrangian(self.system.lagrangian, q, v, t, self.params)
 
     def momentum(self, q, v, t) -> Float[Array, " n"]:
@@ -106,21 +146,75 @@ class Mechanics:
     def energy(self, q, v, t) -> Float[Array, ""]:
         return dot(self.momentum(q, v, t), v) - self.lagrangian(q, v, t)
 
+    def energy_of(self, q, p, t) -> Float[Array, ""]:
+        """The energy as a function of the momentum."""
+        return self.energy(q, self.velocity(q, p, t), t)
+
     def mass(self, q, v, t) -> Float[Array, "n n"]:
+        assert self.system.lagrangian is not None
         return _mass(self.system.lagrangian, q, v, t, self.params)
 
     def velocity(self, q, p, t) -> Float[Array, " n"]:
-        """The Legendre transform backwards: v with ∂L/∂v(q, v, t) = p."""
-        zero = jnp.zeros_like(p)
+        """The Legendre transform backwards: the admissible v with ∂L/∂v(q, v, t) = p, up to Δ°."""
+        v = self._legendre(q, p, t)[0]
+        if self.system.massless is None:
+            return v
+        return v + massless_velocity(self, self.system.massless, q, p, v, t)
+
+    def settle(self, q, p, t) -> Float[Array, " n"]:
+        """p less its part in Δ°: the momentum ∂L/∂v of an admissible velocity."""
+        if self.num_constraints == 0:
+            return p
+        return p - matvec(self.constraints(q, t).T, self._legendre(q, p, t)[1])
+
+    def _legendre(self, q, p, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        """v and λ with ∂L/∂v(q, v, t) + Aᵀλ = p and A v = 0."""
+        zero, n = jnp.zeros_like(p), self.dim
+        rest = p - self.momentum(q, zero, t)
+        if self._inverse_mass is not None and self.num_constraints == 0:
+            return self.inverse_mass_times(q, zero, t, rest), jnp.zeros(0)
+        guess = self._response(q, zero, t, rest)
         if self.quadratic:
-            return self.inverse_mass_times(q, zero, t, p - self.momentum(q, zero, t))
-        guess = self.inverse_mass_times(q, zero, t, p - self.momentum(q, zero, t))
-        return newton(lambda v: self.momentum(q, v, t) - p, guess).x
+            return guess
+        A = self.constraints(q, t)
+        residual = lambda x: jnp.concatenate([self.momentum(q, x[:n], t) + matvec(A.T, x[n:]) - p, matvec(A, x[:n])])  # noqa: E731
+        x = newton(residual, jnp.concatenate(guess)).x
+        return x[:n], x[n:]
 
     def inverse_mass_times(self, q, v, t, covectors: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+        """B x of (1): M⁻¹ x without constraints. Massless directions answer with 0."""
         if self._inverse_mass is not None:
             return (matvec if covectors.ndim == 1 else matmul)(self._inverse_mass, covectors)
-        return solve(self.mass(q, v, t), covectors)
+        return self._response(q, v, t, covectors)[0]
+
+    def project(self, q, v, t, covector: Float[Array, " n"]) -> Float[Array, " n"]:
+        """A covector less its part in Δ°, so that it is M v for the admissible v that it causes."""
+        if self.num_constraints == 0:
+            return covector
+        return covector - matvec(self.constraints(q, t).T, self._response(q, v, t, covector)[1])
+
+    def _response(self, q, v, t, covectors) -> tuple[Float[Array, "n *k"], Float[Array, "m *k"]]:
+        """Solve (1): velocities and constraint impulses. Massless directions get a mass of 1 first, and are taken out again."""
+        n, m, mass, free = self.dim, self.num_constraints, self.mass(q, v, t), self.system.massless
+        if free is not None:
+            mass = mass + free.T @ free
+        if m == 0:
+            out, reaction = solve(mass, covectors), jnp.zeros((0, *covectors.shape[1:]))
+        else:
+            A = self.constraints(q, t)
+            block = jnp.concatenate(
+                [jnp.concatenate([mass, A.T], axis=1), jnp.concatenate([A, jnp.zeros((m, m))], axis=1)],
+            )
+            both = solve(block, jnp.concatenate([covectors, jnp.zeros((m, *covectors.shape[1:]))]))
+            out, reaction = both[:n], both[n:]
+        return (out, reaction) if free is None else (out - free.T @ (free @ covectors), reaction)
+
+    def constraints(self, q, t) -> Float[Array, "m n"]:
+        """The matrix A of the velocity constraints A v = 0."""
+        if self.system.constraints is None:
+            return jnp.zeros((0, self.dim))
+        value = jnp.asarray(self.system.constraints(q=q, t=t, params=self.params), q.dtype)
+        return value.reshape(-1, self.dim)
 
     def force(self, q, v, t) -> Float[Array, " n"]:
         if self.system.force is None:
@@ -137,6 +231,19 @@ class Mechanics:
         if not self.autonomous:
             power = power - jax.grad(self.lagrangian, argnums=2)(q, v, t)
         return Node(value, momentum, push, power)
+
+    def motion(self, q, p, t) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """The equations of motion, (q̇, ṗ)."""
+        v = self.velocity(q, p, t)
+        push = self.node(q, v, t).push
+        return v, push + self._reaction(q, p, t, v, push)
+
+    def _reaction(self, q, p, t, v, push) -> Float[Array, " n"]:
+        """Aᵀμ, which keeps p free of a part Aᵀλ in Δ°. λ(q, p + Aᵀμ, t) = λ(q, p, t) + μ, so μ is what λ̇ would be without it."""
+        if self.num_constraints == 0:
+            return jnp.zeros_like(p)
+        _, drift = jax.jvp(lambda q, p, t: self._legendre(q, p, t)[1], (q, p, t), (v, push, jnp.ones_like(t)))
+        return -matvec(self.constraints(q, t).T, drift)
 
     # -- the contacts --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.admissible import Here, check_constraints, find_massless, look
 from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.lumped import LumpedSystem
@@ -20,6 +21,7 @@ from carom.system import System
 class Problem(NamedTuple):
     """A checked problem: arrays of the right shape, and the momentum at the start."""
 
+    system: System  # with its massless directions
     q0: jax.Array
     v0: jax.Array
     p0: jax.Array
@@ -31,8 +33,7 @@ class Problem(NamedTuple):
 
 class _Probe(NamedTuple):
     lagrangian: jax.Array
-    momentum: jax.Array
-    mass: jax.Array
+    here: Here
     other_mass: jax.Array  # at another velocity
     force: jax.Array
     gaps: jax.Array
@@ -41,46 +42,59 @@ class _Probe(NamedTuple):
     friction: jax.Array
 
 
-def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0) -> Problem:
+def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
     if not isinstance(system, System):
         raise InputError(f"system must be a carom.System; got {type(system).__name__}")
-    q, v = _vector(q0, "q0"), _vector(v0, "v0")
+    if (v0 is None) == (p0 is None):
+        raise InputError("a run starts from q0 and either v0 or p0: pass one of the two")
+    given = "p0" if v0 is None else "v0"
+    q, v = _vector(q0, "q0"), _vector(p0 if v0 is None else v0, given)
     if system.space is None and q.shape != v.shape:
-        raise InputError(f"q0 has {q.size} entries and v0 has {v.size}; they must agree")
+        raise InputError(f"q0 has {q.size} entries and {given} has {v.size}; they must agree")
     if system.space is not None and system.space.size != q.size:
         names = ", ".join(system.space.names[:16])
         raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
     if system.space is not None and system.space.dim != v.size:
-        raise InputError(f"v0 has {v.size} entries; velocities of the system's space have {system.space.dim}")
+        raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
     start = float(t0)
     if not np.isfinite(start):
         raise InputError(f"t0 must be a finite number; got {t0}")
     params = _parameters(params)
     if isinstance(system, LumpedSystem):
-        return _check_lumped(system, q, v, params, start)
+        return _check_lumped(system, q, v, params, start, v0 is None)
     _check_functions(system, q, params)
-    arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
-    probe = jax.device_get(_probe(system, params, *arrays))
     names, owner = _contacts(system, params, q.size)
-    _check_probe(probe)
-    _check_gaps(probe, names, lambda: _closest(system, params, *arrays) if len(names) == len(owner) else None)
-    return Problem(*arrays[:2], jnp.asarray(probe.momentum), arrays[2], params, names, owner)
+    at = jnp.asarray(q), jnp.asarray(np.zeros_like(q) if v0 is None else v), jnp.asarray(start)
+    probe = jax.device_get(_probe(system, params, *at))
+    _check_probe(probe, system)
+    check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
+    system = find_massless(system, params, probe.here, q, np.asarray(at[1]), start, names, owner)
+    p, v = _start(system, params, at[0], jnp.asarray(v), at[2], v0 is None)
+    _check_gaps(probe, names, lambda: _closest(system, params, *at) if len(names) == len(owner) else None)
+    return Problem(system, at[0], v, p, at[2], params, names, owner)
+
+
+@eqx.filter_jit
+def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
+    """Momentum and velocity at the start; massless velocities follow from the rest."""
+    m = system.bind(params, q.shape[0])
+    p = m.settle(q, v_or_p if from_momentum else m.momentum(q, v_or_p, t), t)
+    if from_momentum or system.massless is not None:
+        return p, m.velocity(q, p, t)
+    return p, v_or_p
 
 
 @eqx.filter_jit
 def _probe(system: System, params: Any, q, v, t) -> _Probe:
     """Everything worth knowing about the start, in one small computation."""
     m = system.bind(params, q.shape[0])
-    mass = m.mass(q, v, t)
     if m.num_contacts:
         gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
         coefficients = m._coefficients("restitution"), m._coefficients("friction")
     else:
         gaps = width = jnp.zeros(0)
         coefficients = gaps, gaps
-    return _Probe(
-        m.lagrangian(q, v, t), m.momentum(q, v, t), mass, m.mass(q, 0.5 * v, t), m.force(q, v, t), gaps, width, *coefficients
-    )
+    return _Probe(m.lagrangian(q, v, t), look(m, q, v, t), m.mass(q, 0.5 * v, t), m.force(q, v, t), gaps, width, *coefficients)
 
 
 @eqx.filter_jit
@@ -154,19 +168,24 @@ class _Recorder(dict):
 def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
     """Trace each user function once: wrong shapes, missing and unread parameters."""
     contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
-    functions = [system.lagrangian, *([system.force] if system.force else []), *contacts]
+    given = (system.lagrangian, system.hamiltonian, system.force, system.constraints)
+    functions = [*(f for f in given if f is not None), *contacts]
     read: set[Any] = set()
     vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
     speed = vector if dim is None else jax.ShapeDtypeStruct((dim,), float)
     for function in functions:
         recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
         shape = jax.eval_shape(
-            lambda q, v, t, f=function, p=recorder: jnp.asarray(f(q=q, v=v, t=t, params=p)), vector, speed, scalar
+            lambda q, v, t, f=function, given=recorder: jnp.asarray(f(q=q, v=v, p=v, t=t, params=given)), vector, speed, scalar
         )
         if isinstance(recorder, _Recorder):
             read |= recorder.read
-        if function.role == "lagrangian" and shape.size != 1:
-            raise InputError(f"the lagrangian must return one number; it returns shape {shape.shape}")
+        if function.role in ("lagrangian", "hamiltonian") and shape.size != 1:
+            raise InputError(f"the {function.role} must return one number; it returns shape {shape.shape}")
+        if function.role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != q.size):
+            raise InputError(
+                f"the constraints must be a matrix with {q.size} columns, one per velocity; they have shape {shape.shape}"
+            )
         if function.role == "force" and shape.size != q.size:
             raise InputError(f"the force must have {q.size} entries, one per coordinate; it has shape {shape.shape}")
     unread = [key for key in params if key not in read] if isinstance(params, dict) else []
@@ -177,7 +196,7 @@ def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None
         raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
 
 
-def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float) -> Problem:
+def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
     assert system.space is not None
     firsts = [i for i, name in enumerate(system.space.names) if name.rstrip("0123456789") == "qw"]
@@ -201,7 +220,8 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
         raise InputError("two contacts move the same node: the system must not be declared with separate=True")
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
         raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
-    return Problem(*arrays[:2], jnp.asarray(masses * v), arrays[2], params, names, owner)
+    p, speed = (v, v / masses) if from_momentum else (masses * v, v)
+    return Problem(system, arrays[0], jnp.asarray(speed), jnp.asarray(p), arrays[2], params, names, owner)
 
 
 @eqx.filter_jit
@@ -246,24 +266,19 @@ def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], n
     return names, owner
 
 
-def _check_probe(probe: _Probe) -> None:
+def _check_probe(probe: _Probe, system: System) -> None:
+    given = "lagrangian" if system.hamiltonian is None else "hamiltonian"
     if not np.isfinite(probe.lagrangian):
-        raise InputError(f"the lagrangian is {float(probe.lagrangian)} at the initial state")
+        raise InputError(f"the {given} is {float(probe.lagrangian)} at the initial state")
     if not np.all(np.isfinite(probe.force)):
         raise InputError(f"the force is {probe.force} at the initial state")
-    if not np.all(np.isfinite(probe.mass)):
-        raise InputError(f"the mass matrix ∂²L/∂v² is not finite at the initial state:\n{probe.mass}")
-    if np.linalg.cond(probe.mass) > 1e14:
-        values, vectors = np.linalg.eigh(0.5 * (probe.mass + probe.mass.T))
-        direction = np.array2string(vectors[:, np.argmin(np.abs(values))], precision=3, suppress_small=True)
+    if not np.all(np.isfinite(probe.here.mass)):
+        raise InputError(f"the mass matrix ∂²L/∂v² is not finite at the initial state:\n{probe.here.mass}")
+    change = np.max(np.abs(probe.here.mass - probe.other_mass))
+    if len(probe.gaps) and not change <= 1e-8 * np.max(np.abs(probe.here.mass)):
+        what = "velocities (∂²L/∂v² changes with v)" if given == "lagrangian" else "momenta (∂²H/∂p² changes with p)"
         raise InputError(
-            "the lagrangian is singular in the velocities: ∂²L/∂v² has no inverse at the initial state "
-            f"(no kinetic energy along v = {direction}). Give every coordinate a mass, or leave that coordinate out"
-        )
-    change = np.max(np.abs(probe.mass - probe.other_mass)) / np.max(np.abs(probe.mass))
-    if len(probe.gaps) and not change < 1e-8:
-        raise InputError(
-            "the lagrangian is not quadratic in the velocities (∂²L/∂v² changes with v); "
+            f"the {given} is not quadratic in the {what}; "
             "the laws of impact are written for kinetic energies that are. Without contacts it can be run"
         )
     for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):

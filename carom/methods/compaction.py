@@ -153,7 +153,7 @@ class _Bound:
 
     def __init__(self, method, mechanics, course: Course):
         self.method, self.mechanics, self.t0, self.dt = method, mechanics, course.t0, course.dt
-        self.quick, self.flow = method.rule.flow(mechanics, quick=True), method.rule.flow(mechanics)
+        self.quick, self.flow = method.flow(mechanics, quick=True), method.flow(mechanics)
         self.look = sealed(lambda q, p, t: look_at(mechanics, q, p, t))
 
     def time(self, step):

@@ -218,8 +218,7 @@ def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Fligh
 
     def field(s, y, t):
         q, t = y[:n], t + s
-        v = mechanics.velocity(q, y[n : 2 * n], t)
-        push = mechanics.node(q, v, t).push  # (1)
+        v, push = mechanics.motion(q, y[n : 2 * n], t)  # (1)
         if mechanics.num_contacts == 0:
             return jnp.concatenate([v, push])
         _, rates = jax.jvp(mechanics.faces, (q, t), (v, jnp.ones_like(t)))  # (2)
@@ -232,7 +231,8 @@ def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Fligh
     size = jnp.max(jnp.abs(jnp.asarray(error)) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
     finite = jnp.all(jnp.isfinite(y1))
     size = jnp.where(finite & jnp.isfinite(size), size, jnp.inf)  # an implicit solver that fails says so by an infinite error
-    return _Flight(_End(length, y1[:n], y1[n : 2 * n]), size, finite, dense)
+    p1 = mechanics.settle(y1[:n], y1[n : 2 * n], now.t + length)
+    return _Flight(_End(length, y1[:n], p1), size, finite, dense)
 
 
 # -- contacts ------------------------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
     direction = matvec(closed.normals.T, impulse.normal)
     if mechanics.slip_dim:
         direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
-    p_after = p + direction
+    p_after = p + mechanics.project(q, v, t, direction)
 
     # A flight that is over at once, or not higher than the rounding of the gap, is no flight.
     height = -jnp.min(jnp.where(closed.touching, closed.rates, 0.0)) * flown / 4

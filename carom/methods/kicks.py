@@ -32,7 +32,7 @@ def kick_drift_kick(mechanics: LumpedMechanics, quick: bool) -> FlowMap:
         energy = jnp.zeros_like(h) if quick else kinetic + 0.5 * (mechanics.potential(q) + mechanics.potential(q1))  # (4)
         return Flow(q1, p1, energy, energy, converged & mechanics.admissible(q1))
 
-    return sealed(flow)
+    return FlowMap(sealed(flow), implicit=False)
 
 
 def reach(rule: Any) -> float:

@@ -4,7 +4,8 @@ A method is frozen numerics: it has a declared `order`, a tuple `preserves`, and
 
 1. `init(system, q0, v0, t0, params)`: a `State`;
 2. `advance(...)`: many steps of length dt inside one compiled computation, until a limit, a failure or a full impact table.
-   `kernel=True` allows it to be compiled as one kernel (numerics/kernel.py); a method that cannot may ignore it.
+   `kernel=True` allows it to be compiled as one kernel (numerics/kernel.py); a method that cannot may ignore it;
+3. `check(system, params, state, dt)`, if it wants: raise an `InputError` for problems that it cannot run.
 
 To add a method: write the scheme with numbered equations in the class docstring, return a `Chunk`, declare what it preserves,
 and add it to `tests/test_order.py` and `tests/test_conservation.py`, which measure the declarations.

@@ -116,10 +116,10 @@ def _replay(functions: Any, args: Any, table: ImpactTable, num_impacts, num_step
     arrays, params, start, dt = args
     method, system = eqx.combine(arrays, functions)
     mechanics = system.bind(params, start.q.shape[0])
-    flow = method.rule.flow(mechanics)
+    flow = method.flow(mechanics)
     live = (mechanics, flow)
     still = system.bind(jax.lax.stop_gradient(params), start.q.shape[0])
-    frozen = (still, method.rule.flow(still))
+    frozen = (still, method.flow(still))
     n, k = start.q.shape[0], mechanics.num_faces
     used = jnp.where(jnp.arange(max_impacts) < num_impacts, table.step, num_steps)
 

@@ -16,12 +16,21 @@ time at one end of the interval then gives the energy at that end,
     E_end = E + h Σᵢ βᵢ cᵢ πᵢ,        E_start = E − h Σᵢ βᵢ (1 − cᵢ) πᵢ                                          (5)
 
 and these two are what an impact at that end balances.
+
+Velocity constraints A(q) v = 0 act at the ends of the interval, with one multiplier λ (an impulse) for each,
+
+    p in (2) and (3) is replaced by p − A(q)ᵀλ,      A(q̄) Σⱼ bⱼ Wⱼ = 0,      p₁ is taken up to A(q₁)ᵀλ:                    (6)
+
+p + D₁L_d ∈ Δ°(q) and a discrete constraint on (q, q₁). With q̄ = q this is (1) of [rodriguez2025], the (+) scheme, with q̄ = q₁
+its (2), the (−) scheme: `direction` "forward" and "backward". Each is the other's inverse with the sign of h changed, for a
+symmetric rule, and of first order. Halfway, q̄ = (q + q₁)/2, the map is its own inverse and of second order: "symmetric".
 """
 
 import functools
 import operator
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -31,6 +40,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.errors import InputError
+from carom.methods.method import State
 from carom.numerics.kernel import sealed
 from carom.numerics.linalg import dot, inverse, matvec, solve
 from carom.numerics.newton import newton
@@ -49,7 +59,18 @@ class Flow(NamedTuple):
     converged: Bool[Array, ""]
 
 
-FlowMap = Callable[[Array, Array, Array, Array], Flow]  # (q, p, t, h) ↦ Flow
+@dataclass(frozen=True)
+class FlowMap:
+    """(q, p, t, h) ↦ Flow."""
+
+    function: Callable[[Array, Array, Array, Array], Flow]
+    implicit: bool  # with an iteration inside
+
+    def __call__(self, q, p, t, h) -> Flow:
+        return self.function(q, p, t, h)
+
+
+DIRECTIONS = {"forward": 0.0, "symmetric": 0.5, "backward": 1.0}  # where in the interval a constraint is looked at: q̄ of (6)
 
 
 class Rule(eqx.Module):
@@ -60,7 +81,11 @@ class Rule(eqx.Module):
     preserves = ("momentum", "symplectic")
 
     @abstractmethod
-    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
+    def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
+        """The matrix of the equations of one interval, at the start of it: regular where D₁D₂L_d is."""
+
+    @abstractmethod
+    def flow(self, mechanics: Mechanics, quick: bool = False, direction: str = "symmetric") -> FlowMap:
         """The discrete flow of this rule for a system with its parameters. `quick`: without the energies, and unrolled."""
 
 
@@ -78,11 +103,21 @@ class _TableauRule(Rule):
     @abstractmethod
     def tableau(self) -> Tableau: ...
 
-    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
-        if (self, quick) not in mechanics.flows:
-            build = self._lumped_flow if mechanics.lumped else tableau_flow
-            mechanics.flows[self, quick] = build(self.tableau(), mechanics, quick)
-        return mechanics.flows[self, quick]
+    def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
+        tableau, (t, q, p) = self.tableau(), state
+        residual = _equations(tableau, mechanics, DIRECTIONS[direction])
+        velocities = jnp.tile(mechanics.velocity(q, p, t), len(tableau.ends))
+        x = jnp.concatenate([velocities, jnp.zeros(mechanics.num_constraints)])
+        return jax.jacfwd(residual)(x, q, p, t, h)
+
+    def flow(self, mechanics: Mechanics, quick: bool = False, direction: str = "symmetric") -> FlowMap:
+        if (self, quick, direction) not in mechanics.flows:
+            if mechanics.lumped:
+                flow = self._lumped_flow(self.tableau(), mechanics, quick)
+            else:
+                flow = tableau_flow(self.tableau(), mechanics, quick, DIRECTIONS[direction])
+            mechanics.flows[self, quick, direction] = flow
+        return mechanics.flows[self, quick, direction]
 
     def _lumped_flow(self, tableau: Tableau, mechanics: Any, quick: bool) -> FlowMap:
         name = type(self).__name__
@@ -236,8 +271,11 @@ class Composition(Rule):
         half = np.array(_COMPOSITIONS[self.order])
         return np.concatenate([half, [1 - 2 * half.sum()], half[::-1]])
 
-    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
-        part = self.base.flow(mechanics, quick)
+    def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
+        return self.base.matrix(mechanics, state, self.coefficients[0] * h, direction)
+
+    def flow(self, mechanics: Mechanics, quick: bool = False, direction: str = "symmetric") -> FlowMap:
+        part = self.base.flow(mechanics, quick, direction)
         gammas = self.coefficients
         after = np.cumsum(gammas)
         after[-1] = 1.0
@@ -253,53 +291,68 @@ class Composition(Rule):
                 return Flow(out.q, out.p, energy_start, energy_end, so_far.converged & out.converged)
 
             flow = Flow(q, p, jnp.zeros_like(h), jnp.zeros_like(h), jnp.asarray(True))
-            if quick and len(stages) <= 5:  # longer compositions would take too long to compile unrolled
+            # Written out it is faster; longer compositions and Newton's iterations would take too long to compile.
+            if quick and len(stages) <= 5 and not part.implicit:
                 for row in stages:
                     flow = stage(flow, row)
                 return flow
             return jax.lax.scan(lambda flow, row: (stage(flow, row), None), flow, jnp.asarray(stages))[0]
 
-        return flow
+        return FlowMap(flow, part.implicit)
 
 
-def tableau_flow(tableau: Tableau, mechanics: Mechanics, quick: bool) -> FlowMap:
-    """(1)–(5) for one tableau. Where (2) is affine in W, it is solved by one linear solve, and with a matrix inverted
-    once for the whole run where that is constant: then the rule is explicit."""
-    c, beta, a, ell, b = tableau
-    stages, n = len(b), mechanics.dim
+def _combine(coefficients, W) -> Array:
+    terms = [c * w for c, w in zip(coefficients, W, strict=True) if c != 0.0]
+    return functools.reduce(operator.add, terms)
 
-    def combine(coefficients, W) -> Array:
-        terms = [coefficients[j] * W[j] for j in range(stages) if coefficients[j] != 0.0]
-        return functools.reduce(operator.add, terms)
 
-    def nodes(q, W, t, h):
-        for i in range(len(c)):
-            yield (
-                beta[i],
-                q + h * combine(a[i], W) if np.any(a[i]) else q,
-                combine(ell[i], W),
-                t + c[i] * h,
-            )
+def _nodes(tableau: Tableau, q, W, t, h):
+    c, beta, a, ell, _ = tableau
+    for i in range(len(c)):
+        yield beta[i], q + h * _combine(a[i], W) if np.any(a[i]) else q, _combine(ell[i], W), t + c[i] * h
 
-    def residual(W, q, p, t, h):  # (2); the zeros of the tableau are left out, so that the structure shows
+
+def _equations(tableau: Tableau, mechanics: Mechanics, where: float):
+    """(2) and (6) as a residual of x = (W, λ)."""
+    _, _, a, ell, b = tableau
+    stages, n, m = len(b), mechanics.dim, mechanics.num_constraints
+
+    def residual(x, q, p, t, h):  # the zeros of the tableau are left out, so that the structure shows
+        W = x[: stages * n].reshape(stages, n)
+        if m:
+            p = p - matvec(mechanics.constraints(q, t).T, x[stages * n :])
         rows = [-b[j] * p for j in range(stages)]
-        for i, (weight, q_i, v_i, t_i) in enumerate(nodes(q, W, t, h)):
+        for i, (weight, q_i, v_i, t_i) in enumerate(_nodes(tableau, q, W, t, h)):
             node = mechanics.node(q_i, v_i, t_i)
             for j in range(stages):
                 if ell[i, j] != 0.0:
                     rows[j] = rows[j] + weight * ell[i, j] * node.momentum
                 if a[i, j] != b[j]:
                     rows[j] = rows[j] + h * weight * (a[i, j] - b[j]) * node.push
-        return jnp.stack(rows)
+        if m:
+            mean = _combine(b, W)
+            between = mechanics.constraints(q + where * h * mean if where else q, t + where * h)
+            rows.append(matvec(between, mean))
+        return jnp.concatenate(rows)
 
-    solve_controls = _control_solver(residual, mechanics, stages, n)
+    return residual
+
+
+def tableau_flow(tableau: Tableau, mechanics: Mechanics, quick: bool, where: float) -> FlowMap:
+    """(1)–(6) for one tableau. Where (2) is affine in W, it is solved by one linear solve, and with a matrix inverted
+    once for the whole run where that is constant: then the rule is explicit."""
+    c, b = tableau.nodes, tableau.ends
+    stages, n, m = len(b), mechanics.dim, mechanics.num_constraints
+    residual = _equations(tableau, mechanics, where)
+    solve_controls, implicit = _control_solver(residual, mechanics, stages)
 
     def flow(q, p, t, h):
-        W, converged = solve_controls(q, p, t, h)
-        q1 = q + h * combine(b, W)  # (1)
+        x, converged = solve_controls(q, p, t, h)
+        W = x[: stages * n].reshape(stages, n)
+        q1 = q + h * _combine(b, W)  # (1)
         energy = power_end = power_start = jnp.zeros_like(h)
-        p1 = p
-        for i, (weight, q_i, v_i, t_i) in enumerate(nodes(q, W, t, h)):
+        p1 = p - matvec(mechanics.constraints(q, t).T, x[stages * n :]) if m else p  # (6)
+        for i, (weight, q_i, v_i, t_i) in enumerate(_nodes(tableau, q, W, t, h)):
             node = mechanics.node(q_i, v_i, t_i)
             p1 = p1 + h * weight * node.push  # (3)
             if quick:
@@ -307,19 +360,17 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics, quick: bool) -> FlowMap
             energy = energy + weight * (dot(node.momentum, v_i) - node.lagrangian)  # (4)
             power_end = power_end + weight * c[i] * node.power
             power_start = power_start + weight * (1 - c[i]) * node.power
+        p1 = mechanics.settle(q1, p1, t + h)  # (6)
         return Flow(q1, p1, energy - h * power_start, energy + h * power_end, converged)  # (5)
 
-    return sealed(flow)
+    return FlowMap(sealed(flow), implicit)
 
 
-def _control_solver(residual, mechanics: Mechanics, stages: int, n: int):
-    """The solver for (2) that its structure allows: a constant matrix, one linear solve, or Newton."""
-
-    def flat(x, q, p, t, h):
-        return residual(x.reshape(stages, n), q, p, t, h).reshape(-1)
-
-    zero_x, zero_q, zero_t = jnp.zeros(stages * n), jnp.zeros(n), jnp.zeros(())
-    matrix = jax.jacfwd(flat)
+def _control_solver(residual, mechanics: Mechanics, stages: int):
+    """The solver for (2) and (6) that their structure allows: a constant matrix, one linear solve, or Newton."""
+    n, m = mechanics.dim, mechanics.num_constraints
+    zero_x, zero_q, zero_t = jnp.zeros(stages * n + m), jnp.zeros(n), jnp.zeros(())
+    matrix = jax.jacfwd(residual)
     on_x, on_q, on_p, on_t, on_h = depends_on(matrix, zero_x, zero_q, zero_q, zero_t, zero_t)
     always = jnp.asarray(True)
 
@@ -327,22 +378,20 @@ def _control_solver(residual, mechanics: Mechanics, stages: int, n: int):
         inverse_matrix = inverse(matrix(zero_x, zero_q, zero_q, zero_t, zero_t))
 
         def constant(q, p, t, h):
-            return matvec(inverse_matrix, -flat(zero_x, q, p, t, h)).reshape(stages, n), always
+            return matvec(inverse_matrix, -residual(zero_x, q, p, t, h)), always
 
-        return constant
+        return constant, False
 
     if not on_x:
 
         def affine(q, p, t, h):
-            rest = flat(zero_x, q, p, t, h)
-            x = solve(matrix(zero_x, q, p, t, h), -rest)
-            return x.reshape(stages, n), always
+            return solve(matrix(zero_x, q, p, t, h), -residual(zero_x, q, p, t, h)), always
 
-        return affine
+        return affine, False
 
     def implicit(q, p, t, h):
-        guess = jnp.tile(mechanics.velocity(q, p, t), stages)
-        root = newton(lambda x: flat(x, q, p, t, h), guess)
-        return root.x.reshape(stages, n), root.converged
+        guess = jnp.concatenate([jnp.tile(mechanics.velocity(q, p, t), stages), jnp.zeros(m)])
+        root = newton(lambda x: residual(x, q, p, t, h), guess)
+        return root.x, root.converged
 
-    return implicit
+    return implicit, True

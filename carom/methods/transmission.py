@@ -42,7 +42,7 @@ def pass_through(method: Any, system: Any, params: Any, start: State, dt, first,
     """Smooth steps in a tight loop that ends where a gap changes sign; that one step with care; and again."""
     n, dim = start.q.shape[0], start.p.shape[0]
     mechanics: LumpedMechanics = system.bind(params, n)
-    quick = method.rule.flow(mechanics, quick=True)
+    quick = method.flow(mechanics, quick=True)
     speed = mechanics.velocity(start.q, start.p, start.t)
     gaps, rates = mechanics.approach(start.q, speed, start.t)
     noise = mechanics.rounding(start.q, speed, start.t, dt)  # a gap that is zero for long changes its sign by rounding
@@ -107,7 +107,7 @@ class _Step(NamedTuple):
 def _legs(method, mechanics: LumpedMechanics, start: _Step, t_end, step, noise) -> _Step:
     """(1)–(3): leg after leg until the end of the step."""
     first, k = start.num_impacts, mechanics.num_faces
-    flow = sealed(method.rule.flow(mechanics, quick=True))
+    flow = sealed(method.flow(mechanics, quick=True))
 
     def go_on(now: _Step) -> _Step:
         s = jnp.maximum(t_end - now.t, 0.0)

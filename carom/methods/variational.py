@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.contact.impact import End, Leg, Pending, closest_contact, launch, locate, turns, unresolved
 from carom.contact.laws import SIMULTANEOUS, impact_impulse
+from carom.errors import InputError
 from carom.methods.method import (
     NOT_CONVERGED,
     NOT_FINITE,
@@ -19,7 +21,7 @@ from carom.methods.method import (
     ImpactTable,
     State,
 )
-from carom.methods.rules import Composition, FlowMap, Rule, Trapezoidal
+from carom.methods.rules import DIRECTIONS, Composition, FlowMap, Rule, Trapezoidal
 from carom.methods.transmission import pass_through
 from carom.numerics.kernel import once, sealed, single_kernel
 from carom.numerics.linalg import dot, matvec
@@ -46,12 +48,15 @@ class VariationalCollision(eqx.Module):
 
     - `rule`: the discrete Lagrangian, by default the composition of order 4 of the trapezoidal rule.
     - `simultaneous`: how contacts that close at the same instant are resolved, see `carom.contact.laws`.
+    - `direction`: where a step looks at the velocity constraints, if there are any: "symmetric" (second order, and as high as
+      a `Composition` goes), "forward" or "backward", the (+) and (−) schemes of [rodriguez2025] (first order); (6) of `rules`.
     - `max_impacts_per_step`: more than these in one step are taken as coming to rest.
     - `elastic`: the size of an elastic impulse: "balance" takes κ from (3), "reflection" κ = 1, which reflects the momenta at t̃.
     """
 
     rule: Rule
     simultaneous: str = eqx.field(static=True)
+    direction: str = eqx.field(static=True)
     max_impacts_per_step: int = eqx.field(static=True)
     elastic: str = eqx.field(static=True)
 
@@ -60,6 +65,7 @@ class VariationalCollision(eqx.Module):
         rule: Rule | None = None,
         *,
         simultaneous: str = "reflections",
+        direction: str = "symmetric",
         max_impacts_per_step: int = 64,
         elastic: str = "balance",
     ):
@@ -68,12 +74,14 @@ class VariationalCollision(eqx.Module):
             raise TypeError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
         if simultaneous not in SIMULTANEOUS:
             raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        if direction not in DIRECTIONS:
+            raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}; got {direction!r}")
         if max_impacts_per_step < 1:
             raise ValueError(f"max_impacts_per_step must be at least 1; got {max_impacts_per_step}")
         if elastic not in ("balance", "reflection"):
             raise ValueError(f"elastic must be balance or reflection; got {elastic!r}")
-        self.rule, self.simultaneous, self.max_impacts_per_step = rule, simultaneous, max_impacts_per_step
-        self.elastic = elastic
+        self.rule, self.simultaneous, self.direction = rule, simultaneous, direction
+        self.max_impacts_per_step, self.elastic = max_impacts_per_step, elastic
 
     @property
     def balances(self) -> bool:
@@ -87,9 +95,32 @@ class VariationalCollision(eqx.Module):
     def preserves(self) -> tuple[str, ...]:
         return (*self.rule.preserves, "non-penetration")
 
+    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
+        """(1): the discrete flow of the rule."""
+        return self.rule.flow(mechanics, quick, self.direction)
+
     def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
         t = jnp.asarray(t0, q0.dtype)
         return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
+
+    def check(self, system: System, params: Any, state: State, dt: float) -> None:
+        """The discrete Lagrangian must exist, and determine the next step."""
+        if system.hamiltonian is not None:
+            raise InputError(
+                "VariationalCollision needs a lagrangian, and this system is given by a hamiltonian: choose EventDriven()"
+            )
+        if system.massless is None:
+            return
+        matrix = np.asarray(_step_matrix(self, system, params, state, jnp.asarray(dt)))
+        size = np.abs(matrix).max(axis=1, keepdims=True)
+        if not (np.all(size > 0) and np.linalg.cond(matrix / size) < 1e12):
+            rule = type(getattr(self.rule, "base", self.rule)).__name__
+            direction = np.array2string(np.abs(np.asarray(system.massless[0])), precision=3, suppress_small=True)
+            raise InputError(
+                f"the lagrangian is degenerate (no kinetic energy along v = {direction}) and {rule} cannot step it: "
+                "D₁D₂L_d is singular at the initial state. Try Midpoint() or Galerkin(2), which see the potential at inner points, "
+                "or EventDriven()"
+            )
 
     def step(self, system: System, state: State, dt: Any, params: Any = None) -> State:
         """One step, as a pure function that can be jitted, vmapped and differentiated, through impacts too."""
@@ -125,6 +156,11 @@ def Variational(rule: Rule | None = None) -> VariationalCollision:
     return VariationalCollision(rule)
 
 
+@eqx.filter_jit
+def _step_matrix(method: VariationalCollision, system: System, params: Any, state: State, dt):
+    return method.rule.matrix(system.bind(params, state.q.shape[0]), state, dt, method.direction)
+
+
 # -- many steps ----------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +192,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     """
     n, dim = start.q.shape[0], start.p.shape[0]
     mechanics = system.bind(params, n)
-    quick, flow = method.rule.flow(mechanics, quick=True), method.rule.flow(mechanics)
+    quick, flow = method.flow(mechanics, quick=True), method.flow(mechanics)
 
     look = sealed(lambda q, p, t: look_at(mechanics, q, p, t))
 
@@ -323,6 +359,7 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
         direction = matvec(closed.normals.T, impulse.normal)
         if mechanics.slip_dim:
             direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
+        direction = mechanics.project(q, v, t, direction)
     drift = dot(impulse.normal, mechanics.gap_drift(q, t))
     # κ must exist for every length down to 0, where the balance is exactly the parabola (2) of contact/impact.py.
     curvature = dot(direction, mechanics.inverse_mass_times(q, v, t, direction))

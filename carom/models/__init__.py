@@ -10,6 +10,7 @@ from carom.models.billiards import Billiard, BilliardRun, discs, spheres
 from carom.models.blocks import block, stack
 from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.model import Model
+from carom.models.nonholonomic import chaplygin_sleigh, nonholonomic_particle, nonholonomic_pendulum, rolling_disk
 from carom.models.particles import corner, drag, particle
 from carom.models.pendulums import double_pendulum, pendulum
 from carom.models.rigid import rigid_body, star_in_space
@@ -21,6 +22,7 @@ ALL: dict[str, Callable[..., Model]] = {
     for factory in (
         particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars, beam,
         free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack, rigid_body, star_in_space,
+        nonholonomic_pendulum, rolling_disk, chaplygin_sleigh, nonholonomic_particle,
     )
 }  # fmt: skip
 
@@ -37,6 +39,8 @@ __all__ = [
     "contact_force",
     "block",
     "bowl",
+    "chaplygin_sleigh",
+    "contact_force",
     "corner",
     "cradle",
     "discs",
@@ -47,11 +51,14 @@ __all__ = [
     "free_ball",
     "friction_ball",
     "momentum_maps",
+    "nonholonomic_particle",
+    "nonholonomic_pendulum",
     "particle",
     "pendulum",
     "piston",
     "polygon",
     "resting_ball",
+    "rolling_disk",
     "sphere",
     "spheres",
     "stack",

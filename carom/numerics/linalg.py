@@ -2,13 +2,17 @@
 
 XLA calls LAPACK for `jnp.linalg.solve`, which costs microseconds per call inside a compiled loop and is far worse under
 `vmap`; a `dot` of two short vectors is a kernel of its own. The matrices of a mechanical system with a handful of
-coordinates are tiny, so up to `UNROLLED` rows everything here is written out; beyond, LAPACK takes over.
+coordinates are tiny, so up to `UNROLLED` rows products are written out. Eliminations are written out up to `TINY` rows: XLA
+fuses each step into all uses of its result, so the code grows exponentially with the rows (six rows took two minutes to compile).
+From there to `SMALL` rows they are loops, beyond LAPACK takes over.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 UNROLLED = 8
+TINY, SMALL = 2, 32
 
 
 def matvec(A: Float[Array, "m n"], x: Float[Array, " n"]) -> Float[Array, " m"]:
@@ -42,21 +46,34 @@ def dot(x: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, ""]:
 
 
 def solve(A: Float[Array, "n n"], b: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-    """A⁻¹ b by Gauss–Jordan elimination with partial pivoting, unrolled for small n."""
+    """A⁻¹ b by Gauss–Jordan elimination with partial pivoting."""
     n = A.shape[0]
-    if n > UNROLLED:
+    if n > SMALL:
         return jnp.linalg.solve(A, b)
     columns = b.reshape(n, -1)
     if n == 1:
         return (columns / A[0, 0]).reshape(b.shape)
+    if n == 2:
+        (a, b_), (c, d) = A
+        det = a * d - b_ * c
+        x, y = columns
+        return jnp.stack([(d * x - b_ * y) / det, (a * y - c * x) / det]).reshape(b.shape)
     rows = jnp.concatenate([A, columns], axis=1)
     index = jnp.arange(n)
-    for k in range(n):
-        pivot = k + jnp.argmax(jnp.abs(rows[k:, k]))
+
+    def eliminate(k, rows):
+        column = rows[:, k]
+        pivot = jnp.argmax(jnp.where(index >= k, jnp.abs(column), -1.0))
         lead, here = rows[pivot], rows[k]
         lead = lead / lead[k]
         rows = jnp.where((index == pivot)[:, None], here, rows)
-        rows = jnp.where((index == k)[:, None], lead, rows - rows[:, k : k + 1] * lead)
+        return jnp.where((index == k)[:, None], lead, rows - rows[:, k, None] * lead)
+
+    if n <= TINY:
+        for k in range(n):
+            rows = eliminate(k, rows)
+    else:
+        rows = jax.lax.fori_loop(0, n, eliminate, rows)
     return rows[:, n:].reshape(b.shape)
 
 
