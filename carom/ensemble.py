@@ -72,7 +72,7 @@ def ensemble(
         q=q,
         p=p,
         saved=np.asarray(saved),
-        num_impacts=plan.impacts,
+        impacts_so_far=plan.impacts,
         steps=plan.steps,
         codes=plan.status,
         energy=plan.energy,
@@ -224,8 +224,8 @@ class _Plan:
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a block runs on one core.
         self.workers = len(os.sched_getaffinity(0)) if on_cpu and len(devices) == 1 else len(devices)
         self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
-        self.impacts, self.steps, self.status = (np.zeros(count, np.int32) for _ in range(3))
-        self.energy = np.empty((count, len(saved)))
+        self.steps, self.status = np.zeros(count, np.int32), np.zeros(count, np.int32)
+        self.energy, self.impacts = np.empty((count, len(saved))), np.zeros((count, len(saved)), np.int32)
 
     def run_all(self) -> None:
         if self.workers == 1 or len(self.blocks) == 1:
@@ -269,8 +269,8 @@ class _Plan:
     def store(self, block: slice, i: int, fleet: Fleet, energy: np.ndarray) -> None:
         count = block.stop - block.start
         self.q[block, i], self.p[block, i] = fleet.q.T[:count], fleet.p.T[:count]
-        self.steps[block], self.impacts[block], self.status[block] = fleet.step[:count], fleet.impacts[:count], fleet.status[:count]
-        self.energy[block, i] = energy[:count]
+        self.steps[block], self.status[block] = fleet.step[:count], fleet.status[:count]
+        self.energy[block, i], self.impacts[block, i] = energy[:count], fleet.impacts[:count]
 
 
 @eqx.filter_jit

@@ -33,7 +33,7 @@ class Ensemble:
     q: np.ndarray  #             [lanes, saved, n]
     p: np.ndarray  #             [lanes, saved, n]
     saved: np.ndarray  #         [saved]         the steps of the grid that were kept; the last step is the last of them
-    num_impacts: np.ndarray  #   [lanes]
+    impacts_so_far: np.ndarray  #  [lanes, saved]  how many
     steps: np.ndarray  #         [lanes]         steps taken
     codes: np.ndarray  #         [lanes]         0 is good, see `status`
     energy: np.ndarray  #        [lanes, saved]
@@ -53,6 +53,11 @@ class Ensemble:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    @property
+    def num_impacts(self) -> np.ndarray:
+        """[lanes]"""
+        return self.impacts_so_far[:, -1]
 
     @property
     def q_end(self) -> np.ndarray:
@@ -137,7 +142,7 @@ class Ensemble:
             "time": (("lane", "step"), self.t),
             "energy": (("lane", "step"), self.energy),
             "energy_error": (("lane", "step"), self.energy_error),
-            "num_impacts": ("lane", self.num_impacts),
+            "impacts_so_far": (("lane", "step"), self.impacts_so_far),
             "steps_taken": ("lane", self.steps),
             "status": ("lane", self.codes),
             "dt": ("lane", self.dt),
