@@ -40,7 +40,6 @@ __all__ = [
     "block",
     "bowl",
     "chaplygin_sleigh",
-    "contact_force",
     "corner",
     "cradle",
     "discs",
