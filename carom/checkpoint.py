@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
-from carom.methods.method import ImpactTable
+from carom.methods.method import ImpactTable, StepRecord
 from carom.named import Named
 from carom.solution import Solution
 from carom.store import checksum, header, load, save, versions
@@ -46,6 +46,7 @@ class Checkpoint:
         self.manifest: dict[str, Any] = {"kind": "checkpoint", "format": FORMAT, "identity": identity, "parts": []}
         self.states: list[np.ndarray] = []  # not yet on disk
         self.tables: list[Any] = []
+        self.records: list[Any] = []
         self.clock = time.monotonic()
         self.lock: Any = None
         try:
@@ -65,8 +66,8 @@ class Checkpoint:
         shutil.rmtree(self.parts, ignore_errors=True)
         return load(self.path, **functions)
 
-    def resume(self) -> tuple[list[np.ndarray], list[Any], dict[str, Any]] | None:
-        """States, impacts and the last entry of the manifest; None where there is nothing to resume."""
+    def resume(self) -> tuple[list[np.ndarray], list[Any], list[Any], dict[str, Any]] | None:
+        """States, impacts, records of steps and the last entry of the manifest; None where there is nothing to resume."""
         self._acquire()
         file = self.parts / "manifest.json"
         if not file.exists():
@@ -86,7 +87,9 @@ class Checkpoint:
             return None
         tables = [ImpactTable(*(jnp.asarray(data[f"impact_{name}"]) for name in ImpactTable._fields)) for data in loaded]
         last = {**parts[-1], "q": loaded[-1]["q"], "p": loaded[-1]["p"]}
-        return [data["states"] for data in loaded], tables, last
+        names = [f"record_{name}" for name in StepRecord._fields]
+        records = [StepRecord(*(data[name] for name in names)) for data in loaded if names[0] in data]  # pyright: ignore[reportArgumentType]
+        return [data["states"] for data in loaded], tables, records, last
 
     def _read(self, part: dict[str, Any]) -> dict[str, np.ndarray]:
         file = self.parts / part["file"]
@@ -124,9 +127,10 @@ class Checkpoint:
 
     # -- writing ---------------------------------------------------------------------------------------------------------
 
-    def add(self, states: np.ndarray, table: Any, done: int, state: Any, seconds: float) -> None:
+    def add(self, states: np.ndarray, table: Any, record: Any, done: int, state: Any, seconds: float) -> None:
         """Another chunk; it is written when it is time to."""
         self.states.append(states)
+        self.records += [] if record is None else [record]
         self.tables.append(table)
         if done % self.every == 0 if self.every else time.monotonic() - self.clock > SECONDS:
             self.commit(done, state, seconds)
@@ -145,6 +149,8 @@ class Checkpoint:
     def _write(self, done: int, state: Any, seconds: float) -> None:
         self.clock = time.monotonic()
         joined = {f"impact_{name}": np.concatenate([getattr(t, name) for t in self.tables]) for name in ImpactTable._fields}
+        if self.records:
+            joined |= {f"record_{n}": np.concatenate([getattr(r, n) for r in self.records]) for n in StepRecord._fields}
         file = self.parts / f"part-{len(self.manifest['parts']):06d}.npz"
         data: dict[str, Any] = {"states": np.concatenate(self.states), "q": np.asarray(state.q), "p": np.asarray(state.p), **joined}
         digest = _flush(file, lambda stream: np.savez(stream, **data))
@@ -153,7 +159,7 @@ class Checkpoint:
         text = json.dumps(manifest).encode()
         _flush(self.parts / "manifest.json", lambda stream: stream.write(text))
         self.manifest = manifest
-        self.states, self.tables = [], []
+        self.states, self.tables, self.records = [], [], []
 
     def finish(self, solution: Solution) -> None:
         """The whole run in place of its parts."""

@@ -132,7 +132,7 @@ class _March:
         self.seconds = self.compile_seconds = 0.0
         found = disk.resume() if disk is not None else None
         if found is not None:
-            self.states, self.tables, last = found
+            self.states, self.tables, self.records, last = found
             self.done, self.seconds = last["done"], last["seconds"]
             self.impacts = sum(len(table.t) for table in self.tables)
             self.state = State(problem.t0, jnp.asarray(last["q"]), jnp.asarray(last["p"]))
@@ -175,16 +175,18 @@ class _March:
         table = jax.tree.map(lambda x: np.asarray(x)[:hits], chunk.impacts)
         self.states.append(kept)
         self.tables.append(table)
+        record = None
         if chunk.record is not None and self.stride == 1:
-            self.records.append(jax.tree.map(lambda x: np.asarray(x)[:steps], chunk.record))
+            record = jax.tree.map(lambda x: np.asarray(x)[:steps], chunk.record)
+            self.records.append(record)
         self.state = State(self.problem.t0, chunk.state.q, chunk.state.p)
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, code
         self.seconds += time.perf_counter() - clock
         if self.disk is not None:
-            self.disk.add(kept, table, self.done, self.state, self.seconds)
+            self.disk.add(kept, table, record, self.done, self.state, self.seconds)
 
     def record(self) -> Any:
-        """What a timestepping method knows of each step; nothing for a run that was resumed, or thinned by `stride`."""
+        """What a timestepping method knows of each step; nothing for a run that was thinned by `stride`."""
         if sum(len(record.impulses) for record in self.records) != self.done or not self.records:
             return None
         return jax.tree.map(lambda *parts: np.concatenate(parts), *self.records)

@@ -28,6 +28,7 @@ import numpy as np
 from carom.contact.contact import Contact
 from carom.drawing import Film, Part
 from carom.errors import InputError
+from carom.methods.method import StepRecord
 from carom.solution import Impacts, Solution, Status
 from carom.spaces import Euclidean
 from carom.system import System
@@ -68,6 +69,9 @@ def save(solution: Solution, path: str | Path, identity: dict[str, str] | None =
     if solution.film is not None:
         points = (("frame", "film_point", "film_axis"), solution.film.points.astype(np.float32))
         dataset = dataset.assign(film_points=points, film_time=("frame", solution.film.t))
+    if solution.record is not None:
+        columns = {f"record_{name}": np.asarray(array) for name, array in solution.record._asdict().items()}
+        dataset = dataset.assign({n: (("step", *(f"{n}_{i}" for i in range(1, a.ndim))), a) for n, a in columns.items()})
     dataset.attrs["carom"] = json.dumps({**_header(solution, dataset), "identity": identity})
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -216,6 +220,7 @@ def load(
         steps=told["steps"],
         name=told["name"],
         shape=shape,
+        record=_record(data),
     )
     for name in ("v", "energy", "gaps", "smallest_gap"):  # what the solution would compute when asked
         if name in data:
@@ -292,6 +297,11 @@ def _restore(structure: dict[str, Any], data: dict[str, np.ndarray]) -> Any:
     if kind == "dict":
         return {key: _restore(value, data) for key, value in inner.items()}
     return {"list": list, "tuple": tuple}[kind](_restore(value, data) for value in inner)
+
+
+def _record(data: dict[str, np.ndarray]) -> StepRecord | None:
+    names = [f"record_{name}" for name in StepRecord._fields]
+    return StepRecord(*(data[name] for name in names)) if set(names) <= set(data) else None  # pyright: ignore[reportArgumentType]
 
 
 def _film(told: list[dict[str, Any]], data: dict[str, np.ndarray]) -> Film:

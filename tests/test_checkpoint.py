@@ -20,7 +20,7 @@ from carom.store import TABLE
 
 BALL = carom.models.particle()
 TRAPEZOIDAL = carom.VariationalCollision(carom.Trapezoidal())
-METHODS = {"variational": TRAPEZOIDAL, "event-driven": carom.EventDriven(rtol=1e-6, atol=1e-8)}
+METHODS = {"variational": TRAPEZOIDAL, "event-driven": carom.EventDriven(rtol=1e-6, atol=1e-8), "timestepping": carom.MoreauJean()}
 
 
 class Killed(BaseException):
@@ -32,11 +32,16 @@ def _same(a, b):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     for name in ("t", *TABLE):
         np.testing.assert_array_equal(getattr(a.impacts, name), getattr(b.impacts, name))
+    assert (a.record is None) == (b.record is None)
+    if a.record is not None:
+        for mine, yours in zip(a.record, b.record, strict=True):
+            np.testing.assert_array_equal(mine, yours)
     assert a.status == b.status and a.num_steps == b.num_steps
 
 
 def _solve(path, method=TRAPEZOIDAL, **changes):
-    arguments = {"num_steps": 1000, "every": 100, "checkpoint": path, "stride": 3, **changes}
+    stride = 1 if isinstance(method, carom.MoreauJean) else 3  # with 1, timestepping methods record every step
+    arguments = {"num_steps": 1000, "every": 100, "checkpoint": path, "stride": stride, **changes}
     return BALL.solve(method, **arguments)
 
 

@@ -7,8 +7,10 @@ import pytest
 from PIL import Image
 
 import carom
+from carom.drawing import film
 from carom.report import movie
 from carom.report.plots import COLOURS
+from carom.report.view import view_of
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 
@@ -54,6 +56,20 @@ def test_long_paths_are_followed():
         stage.show(t)
         low, high = stage.axis.get_xlim()
         assert (low + high) / 2 == pytest.approx(-2 * t, abs=0.03)  # the speed is 2; a grid point is at most 0.02 away
+
+
+def test_the_view_holds_what_moves_and_follows_only_what_goes_far():
+    """Star: follows. A bar as long as its path, in one line: shown whole. A fall straight down: the floor is in the view."""
+    far = view_of(carom.models.star().solve(METHOD, num_steps=2000).film)
+    assert far.follow and far.long == 0 and far.low[1] < 0 < far.high[1]
+
+    def bar(q):
+        return [np.array([[q[0], 0.0], [q[0] + 10.0, 0.0]])]
+
+    still = view_of(film(bar, np.arange(3.0), np.arange(3.0)[:, None], None))
+    assert not still.follow and still.low[0] < 0 and still.high[0] > 12 and still.high[1] > still.low[1]
+    drop = view_of(film(carom.models.particle().shape, np.arange(2.0), np.array([[0.0, 5.0], [0.0, 4.0]]), {}))
+    assert drop.low[1] < 0 and drop.high[1] > 5
 
 
 def test_notebooks_get_a_player(run):

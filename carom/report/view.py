@@ -32,5 +32,12 @@ def view_of(reel: Film) -> View:
     low, high = low - margin, high + margin
     size = high - low
     long = int(np.argmax(size[:2]))
-    follow = reel.dim == 2 and bool(size[long] > 3 * size[1 - long])
+    if reel.dim == 3:
+        return View(low.tolist(), high.tolist(), float(np.linalg.norm(size)), long, False)
+    together = np.concatenate([reel.track(i)[:, :, long] for i in moving(reel.parts)], axis=1)
+    length = float(np.max(np.ptp(together, axis=1)))  # of all bodies, at one moment
+    follow = bool(size[long] > 3 * max(size[1 - long], length))
+    across = max(size[1 - long], 1.5 * length if follow else 0.02 * size[long])
+    missing = (across - size[1 - long]) / 2
+    low[1 - long], high[1 - long] = low[1 - long] - missing, high[1 - long] + missing
     return View(low.tolist(), high.tolist(), float(np.linalg.norm(size)), long, follow)
