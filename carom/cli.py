@@ -1,4 +1,4 @@
-"""The command line: `carom list`, `carom run MODEL`, `carom report RUN`, `carom demo`."""
+"""The command line: `carom list`, `carom run MODEL`, `carom report RUN`, `carom study convergence`, `carom demo`."""
 
 import inspect
 import json
@@ -97,7 +97,13 @@ def run(
     dt: Annotated[float | None, typer.Option(help="Length of a step; by default what suits the model.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps; by default what suits the model.", show_default=False)] = None,
     impacts: Annotated[int | None, typer.Option(min=1, help="Stop once so many impacts have happened.", show_default=False)] = None,
-    rule: Annotated[str, typer.Option(help=f"The discrete Lagrangian: {RULE_HELP}.")] = "composition:4",
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The discrete Lagrangian, or a timestepping method: {RULE_HELP}. By default what suits the model.",
+            show_default=False,
+        ),
+    ] = None,
     simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the model; repeatable.")
@@ -117,7 +123,11 @@ def run(
 
     try:
         problem, changes = build_model(model, setting or [])
-        method = build_method(rule, simultaneous)
+        if rule is None and problem.method is not None:
+            method, rule = problem.method, type(problem.method).__name__
+        else:
+            rule = rule or "composition:4"
+            method = build_method(rule, simultaneous)
         if out is not None:
             folder(out.parent if out.suffix in FILES else out)
     except ValueError as error:
@@ -229,6 +239,46 @@ def sweep(
     counts = Counter(dataset["status"].values.ravel().tolist())
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.most_common())
     typer.echo(f"{dataset['status'].size:,} points in {out}: {told}")
+
+
+study_app = typer.Typer(no_args_is_help=True, help="Measure what the methods promise.")
+app.add_typer(study_app, name="study")
+
+
+@study_app.command(epilog="`carom study convergence --degrees 3 --out out` · up to degree 3; picture and numbers into `out/`")
+def convergence(
+    degrees: Annotated[int, typer.Option(min=1, max=8, help="Up to this degree.")] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for convergence.png and convergence.json.")] = Path("out"),
+    as_json: Annotated[bool, typer.Option("--json", help="Exactly one JSON object on stdout.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
+) -> None:
+    """The orders of Moreau–Jean and the time-discontinuous Galerkin methods, in L1 norms with dense output.
+
+    Free flight, rest and accumulating impacts of [schindler2014, §4], a mass on a spring and a growing load.
+    """
+    from rich.progress import track
+
+    from carom import studies
+    from carom.report.convergence import order_table, plot_convergence
+
+    try:
+        folder(out)
+    except ValueError as error:
+        fail(str(error), BAD_INPUT)
+    use_cache()
+    total = len(studies.methods(range(1, degrees + 1))) * len(studies.problems())
+    silent = no_progress or not sys.stderr.isatty()
+    work = studies.convergence(range(1, degrees + 1))
+    bar = track(work, "measuring", total, console=console(stderr=True), transient=True, disable=silent)
+    measured = list(bar)
+    numbers = plain([studies.as_numbers(m) for m in measured])
+    plot_convergence(measured, out / "convergence.png")
+    (out / "convergence.json").write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n")
+    if as_json:
+        typer.echo(json.dumps(numbers, allow_nan=False))
+    else:
+        console().print(order_table(measured))
+        typer.echo(f"written to {out}: convergence.png, convergence.json")
 
 
 @app.command()

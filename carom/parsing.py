@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-RULE_HELP = "trapezoidal, midpoint, left, right, gamma:0.3, galerkin:2, composition:4, composition:6:midpoint"
+RULE_HELP = (
+    "trapezoidal, midpoint, left, right, gamma:0.3, galerkin:2, composition:4, composition:6:midpoint, moreau:0.5, time_dg:2:+"
+)
 
 
 def build_model(name: str, settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:
@@ -63,8 +65,20 @@ def _value(key: str, text: str, default: Any) -> Any:
 
 
 def build_method(rule: str, simultaneous: str) -> Any:
+    """From the text of --rule to a method: a collision integrator with that rule, `moreau:0.5` or `time_dg:2:+`."""
+    from carom.methods.moreau import MoreauJean
+    from carom.methods.time_dg import TimeDG
     from carom.methods.variational import VariationalCollision
 
+    kind, *rest = (part.strip().lower() for part in rule.split(":"))
+    try:
+        if kind == "moreau" and len(rest) < 2:
+            return MoreauJean(*map(float, rest), simultaneous=simultaneous)
+        if kind == "time_dg" and len(rest) < 3:
+            degree, side = (rest + ["1", "-"][len(rest) :])[:2]
+            return TimeDG(int(degree), side, simultaneous=simultaneous)
+    except ValueError as error:
+        raise ValueError(f"--rule {rule}: {error}; write it as moreau:0.5 or time_dg:2:+") from error
     return VariationalCollision(build_rule(rule), simultaneous=simultaneous)
 
 
@@ -73,7 +87,7 @@ def build_rule(text: str) -> Any:
     from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Trapezoidal
 
     simple: dict[str, Any] = {"trapezoidal": Trapezoidal, "midpoint": Midpoint, "left": Left, "right": Right}
-    names = [*simple, "gamma", "galerkin", "composition"]
+    names = [*simple, "gamma", "galerkin", "composition", "moreau", "time_dg"]
     kind, *rest = (part.strip().lower() for part in text.split(":"))
     if kind not in names:
         raise ValueError(f"there is no rule {kind!r}{hint(kind, names)}. Write one of: {RULE_HELP}")

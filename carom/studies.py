@@ -101,7 +101,7 @@ class Measurement:
 
 def methods(degrees: range) -> dict[str, Any]:
     names: dict[str, Any] = {"Moreau–Jean θ=1": MoreauJean(1.0)}
-    names |= {f"D{'−' if side == '-' else '+'} degree {d}": TimeDG(d, side) for side in ("-", "+") for d in degrees}
+    names |= {f"D{'−' if side == '-' else '+'} M={d}": TimeDG(d, side) for side in ("-", "+") for d in degrees}
     return names
 
 
@@ -134,3 +134,16 @@ def convergence(degrees: range = range(1, 6)) -> Iterator[Measurement]:
     for problem in problems():
         for name, method in methods(degrees).items():
             yield measure(name, method, problem)
+
+
+def as_numbers(measurement: Measurement) -> dict[str, Any]:
+    """A measurement as plain Python."""
+    errors = {name: values.tolist() for name, values in measurement.errors.items()}
+    orders = {name: measurement.order(name) for name in errors}
+    return {
+        "method": measurement.method,
+        "problem": measurement.problem,
+        "dt": measurement.dt.tolist(),
+        "errors": errors,
+        "orders": orders,
+    }

@@ -100,7 +100,7 @@ def test_accumulating_impacts_end_at_rest(side):
     with pytest.raises(carom.InputError, match="reaches from"):
         run.dense.q(6.0)
     with pytest.raises(carom.InputError, match="dense output needs"):
-        models.free_ball().solve().dense.q(0.5)
+        models.free_ball().solve(carom.VariationalCollision()).dense.q(0.5)
 
 
 def test_degree_zero_is_moreau_jean():

@@ -112,7 +112,8 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt) -> Step:
         return new._replace(change=change, rounds=now.rounds + 1)
 
     def unfinished(now: _Iterate):
-        return (now.change > 1e-14) & (now.rounds < NEWTON_STEPS)
+        settled = (now.change < 1e-10) & (now.rounds > 3)  # quadratic convergence has ended at rounding
+        return (now.change > 1e-14) & (now.rounds < NEWTON_STEPS) & ~settled
 
     yes, none = jnp.asarray(True), jnp.zeros(motion.mechanics.num_faces, bool)
     start = _Iterate(v, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))

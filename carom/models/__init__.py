@@ -9,6 +9,7 @@ from carom.models.beam import beam, beam_energies, momentum_maps
 from carom.models.billiards import Billiard, BilliardRun, discs, spheres
 from carom.models.blocks import block, stack
 from carom.models.bodies import ellipse, friction_ball, polygon, star
+from carom.models.mechanisms import slider_crank, woodpecker
 from carom.models.model import Model
 from carom.models.nonholonomic import chaplygin_sleigh, nonholonomic_particle, nonholonomic_pendulum, rolling_disk
 from carom.models.particles import corner, drag, particle
@@ -23,6 +24,7 @@ ALL: dict[str, Callable[..., Model]] = {
         particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars, beam,
         free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack, rigid_body, star_in_space,
         nonholonomic_pendulum, rolling_disk, chaplygin_sleigh, nonholonomic_particle,
+        slider_crank, woodpecker,
     )
 }  # fmt: skip
 
@@ -58,10 +60,12 @@ __all__ = [
     "polygon",
     "resting_ball",
     "rolling_disk",
+    "slider_crank",
     "sphere",
     "spheres",
     "stack",
     "star",
+    "woodpecker",
     "zeno_ball",
     "rigid_body",
     "star_in_space",

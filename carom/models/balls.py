@@ -5,6 +5,7 @@ import numpy as np
 
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, wall
+from carom.methods.time_dg import TimeDG
 from carom.models.model import Model
 from carom.spaces import Euclidean
 from carom.system import System
@@ -39,6 +40,7 @@ def _ball(name: str, about: str, number: str, q0: float, params: dict[str, float
         source=f"schindler2014, Problem {number}",
         shape=_ball_outline,
         exact={"solution": solution},
+        method=TimeDG(1),
     )
 
 
@@ -138,6 +140,7 @@ def bowl(
         num_steps=500,
         shape=_round_outline,
         exact={"speed": bowl_speed},
+        method=TimeDG(2),
     )
 
 
@@ -160,6 +163,7 @@ def sphere(mass: float = 1.0, radius: float = 1.0, gravity: float = 9.81, angle:
         num_steps=100,
         shape=_round_outline,
         exact={"lift_off": lift_off_angle},
+        method=TimeDG(2),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from carom.contact.contact import Contact
 from carom.drawing import wall
 from carom.errors import InputError
+from carom.methods.moreau import MoreauJean
 from carom.models.model import Model
 from carom.spaces import Euclidean
 from carom.system import System
@@ -85,6 +86,7 @@ def block(
         num_steps=200,
         shape=_block_outline,
         exact={"acceleration": slide_acceleration, "stopping_distance": stopping_distance},
+        method=MoreauJean(),
     )
 
 
@@ -170,6 +172,7 @@ def stack(
         num_steps=1000,
         shape=_stack_outline,
         exact={"contact_force": stack_force},
+        method=MoreauJean(),
     )
 
 

@@ -27,9 +27,12 @@ class Model:
     source: str = ""  #               citation key and section
     shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of its picture, see carom/drawing.py
     exact: dict[str, Callable[..., Any]] = field(default_factory=dict)  # known answers, by name
+    method: Any = None  #             what suits it, where that is not the order-4 collision integrator
 
     def solve(self, method: Any = None, **changes: Any) -> Solution:
-        """Run it, by default with the order-4 collision integrator. `params` replaces single parameters by name."""
+        """Run it, by default with the method that suits it, mostly the order-4 collision integrator.
+
+        `params` replaces single parameters by name."""
         params = changes.pop("params", None) or {}
         for key in params:
             if key not in self.params:
@@ -39,5 +42,5 @@ class Model:
         arguments: dict[str, Any] = {"q0": self.q0, "v0": self.v0, "dt": self.dt, "num_steps": self.num_steps}
         arguments |= {"name": self.name, "shape": self.shape}
         arguments |= changes
-        method = VariationalCollision() if method is None else method
+        method = (self.method or VariationalCollision()) if method is None else method
         return solve(self.system, method, params={**self.params, **params}, **arguments)
