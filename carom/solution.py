@@ -251,6 +251,7 @@ class Solution:
         """A labelled dataset: the grid along `time`, the impacts along `impact`; of many contacts only the smallest gap."""
         import xarray as xr
 
+        along = "coordinate" if self.p.shape[1] == self.q.shape[1] else "direction"  # on rotations there are fewer momenta
         hits = self.impacts
         gaps: dict[str, Any] = {} if self.smallest_gap is None else {"smallest_gap": ("time", self.smallest_gap)}
         if 0 < len(hits.names) <= MANY_CONTACTS:
@@ -258,14 +259,14 @@ class Solution:
         return xr.Dataset(
             {
                 "q": (("time", "coordinate"), self.q, {"long_name": "configuration"}),
-                "p": (("time", "coordinate"), self.p, {"long_name": "momentum"}),
-                "v": (("time", "coordinate"), self.v, {"long_name": "velocity"}),
+                "p": (("time", along), self.p, {"long_name": "momentum"}),
+                "v": (("time", along), self.v, {"long_name": "velocity"}),
                 "energy": ("time", self.energy),
                 **gaps,
                 "impact_step": ("impact", hits.step),
                 "impact_q": (("impact", "coordinate"), hits.q),
-                "impact_p_before": (("impact", "coordinate"), hits.p_before),
-                "impact_p_after": (("impact", "coordinate"), hits.p_after),
+                "impact_p_before": (("impact", along), hits.p_before),
+                "impact_p_after": (("impact", along), hits.p_after),
                 "impact_contact": ("impact", hits.contact),
                 "impact_impulse": ("impact", hits.impulse),
                 "impact_impulses": (("impact", "contact"), hits.impulses),

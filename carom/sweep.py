@@ -120,7 +120,7 @@ def measure_end(solution: Solution) -> dict[str, Any]:
     summary = solution.summary()
     return {
         "q_end": ("coordinate", solution.q[-1]),
-        "v_end": ("coordinate", solution.v[-1]),
+        "v_end": ("coordinate" if solution.v.shape == solution.q.shape else "direction", solution.v[-1]),
         "t_end": summary["t_end"],
         "impacts": summary["impacts"],
         "energy_error_max": summary["energy_error_max"],

@@ -195,7 +195,7 @@ def beam(
         dt=4e-5 if elements <= 10 else 2e-5 if elements <= 16 else 1e-5,
         num_steps=12_500,
         source="demoures2017, §5",
-        shape=_centroids,
+        shape=sections,
     )
 
 
@@ -244,7 +244,7 @@ def momentum_maps(solution: Solution) -> np.ndarray:
     return np.asarray(join(linear, angular).sum(axis=1))
 
 
-def _centroids(q, params):
+def sections(q, params):
     """The line of centroids and the edges of the sections, in space."""
     nodes = np.asarray(q).reshape(-1, 7)
     mass = np.asarray(params["mass"])
