@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -50,7 +51,8 @@ def plot_beam(solution: Solution, path: str | Path | None = None, times: Sequenc
     rows = np.clip(np.searchsorted(solution.t, chosen), 0, len(solution.t) - 1)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.2 * len(rows), 6.4), layout="constrained")
-        above, below = figure.subfigures(2, 1, height_ratios=[1.3, 1.0])
+        parts: Any = figure.subfigures(2, 1, height_ratios=[1.3, 1.0])
+        above, below = parts
         places = solution.q[rows].reshape(len(rows), -1, 7)[:, :, 4:]
         centre, reach = places.reshape(-1, 3).mean(axis=0), np.ptp(places.reshape(-1, 3), axis=0).max() / 2 + 0.05
         for i, row in enumerate(rows):
