@@ -36,6 +36,7 @@ LAYERS = [
     {"studies"},
     {"report", "executors"},
     {"sweep"},
+    {"reproduce"},
     {"terminal", "parsing"},
     {"cli"},
 ]

@@ -1,6 +1,6 @@
 """What a person reads on the terminal: tables of models and of runs, for `rich` to print."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,3 +75,13 @@ def portrait(model: Any, story: str, parameters: Mapping[str, Any]) -> tuple[Any
         table.add_row(name, f"{value:.6g}" if np.ndim(value) == 0 else escape(str(np.asarray(value).tolist())))
     grid = f"{model.num_steps:,} steps of {model.dt:g}, unless told otherwise"
     return f"[bold]{model.name}[/bold]{source}", "", escape(story), "", grid, table
+
+
+def verdicts(title: str, rows: Sequence[Any]) -> Table:
+    """Claims of a paper: what it prints, what comes out."""
+    table = Table("claim", "measured", "verdict", title=title, title_justify="left")
+    colours = {"reproduced": "green", "differs": "yellow"}
+    for row in rows:
+        text = f"[{colours.get(row.verdict, 'red')}]{row.verdict}[/]" + (f": {escape(row.why)}" if row.why else "")
+        table.add_row(escape(row.claim), escape(row.measured), text)
+    return table
