@@ -316,7 +316,7 @@ def demo(
 
 
 @app.command(
-    epilog="`carom reproduce rodriguez2025` · one paper   `carom reproduce fetecau2003/fig-4` · one figure   `--list` · what there is"
+    epilog="`carom reproduce rodriguez2025` · one paper   `carom reproduce fetecau2003/fig-4` · one figure   `--list` · all of them"
 )
 def reproduce(
     what: Annotated[str, typer.Argument(help="`all`, a paper, or one figure or table of it.")] = "all",

@@ -91,8 +91,8 @@ def star_energy(full: bool, draw: Path | None) -> list[Row]:
         ),
         Row(
             "it is not clear whether a nearby energy is conserved, or it is a fairly stable random walk",
-            f"spread of the energy over runs after 100 and 400 impacts: {spreads[0]:.1e}, {spreads[1]:.1e}; a random walk of the kicks "
-            f"m(hg)²/8 (1 − 2α) predicts {predicted[0]:.1e}, {predicted[1]:.1e}",
+            f"spread of the energy over runs after 100 and 400 impacts: {spreads[0]:.1e}, {spreads[1]:.1e}; a random walk of the "
+            f"kicks m(hg)²/8 (1 − 2α) predicts {predicted[0]:.1e}, {predicted[1]:.1e}",
             verdict(bool(np.all((ratio > 0.4) & (ratio < 2.5)))),
             "a random walk; order 4 removes it",
         ),

@@ -1,0 +1,51 @@
+"""carom reproduce: exhibits, verdicts, the page, and the command."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import carom
+from carom.cli import app
+from carom.reproduce import EXHIBITS, Row, chosen, table
+from carom.reproduce.exhibit import DIFFERS, PAPERS, REPRODUCED
+
+
+def test_every_paper_has_exhibits_and_every_name_is_its_own():
+    assert {e.paper for e in EXHIBITS} == set(PAPERS)
+    assert len({e.key for e in EXHIBITS}) == len(EXHIBITS)
+    assert [e.name for e in chosen(EXHIBITS, "rodriguez2024")] == ["section-6"]
+    assert chosen(EXHIBITS, "fetecau2003/fig-4")[0].title == "energy of the star over 1500 impacts"
+    assert len(chosen(EXHIBITS, "all")) == len(EXHIBITS)
+    with pytest.raises(carom.InputError, match="did you mean 'rodriguez2025'"):
+        chosen(EXHIBITS, "rodriguez2026")
+
+
+def test_the_page():
+    rows = [Row("a | b", "1", REPRODUCED), Row("c", "2", DIFFERS, "misprint")]
+    page = table([(EXHIBITS[0], rows, "picture.png")])
+    assert "2 claims: 1 reproduced, 1 differs, 0 not reproducible from the text." in page
+    assert "| a \\| b | 1 | reproduced |" in page and "| c | 2 | differs: misprint |" in page and "](picture.png)" in page
+
+
+def test_the_command(tmp_path):
+    """The disk of rodriguez2024: verdicts as known, a picture, a page."""
+    result = CliRunner().invoke(app, ["reproduce", "rodriguez2024", "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["rodriguez2024/section-6"]
+    assert [row["verdict"] for row in found] == [REPRODUCED, REPRODUCED, DIFFERS, DIFFERS]
+    assert (tmp_path / "rodriguez2024-section-6.png").stat().st_size > 10_000
+    assert "a rolling disk hits a wall" in (tmp_path / "reproduction.md").read_text()
+    assert CliRunner().invoke(app, ["reproduce", "nothing"]).exit_code == 2
+    assert "fetecau2003/fig-2" in CliRunner().invoke(app, ["reproduce", "--list"]).stdout
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda e: e.key)
+def test_verdicts_do_not_change(exhibit):
+    """What is reproduced stays reproduced: the verdicts that are not are known, with their reasons."""
+    rows = exhibit.make(False, None)
+    known = {"fetecau2003/fig-5": 1, "demoures2017/fig-4.2": 1, "demoures2017/fig-4.3": 1, "schindler2014/problem-4.4": 1}
+    known |= {"rodriguez2025/fig-1-2": 3, "rodriguez2024/section-6": 2}
+    different = [row for row in rows if row.verdict != REPRODUCED]
+    assert len(different) == known.get(exhibit.key, 0) and all(row.why for row in different)
