@@ -102,12 +102,15 @@ def test_public_names_exist_and_say_what_they_are():
 
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    first, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    first, rolling, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(first.splitlines()) < 25
     exec(compile(first, "README.md", "exec"), {})
     said = capsys.readouterr().out
     assert "997 impacts" in said and float(said.split()[-1]) < 1e-12
     assert (tmp_path / "bounce.png").exists()
+    exec(compile(rolling, "README.md", "exec"), {})
+    hits, drift, slip = capsys.readouterr().out.split()
+    assert int(hits) >= 4 and float(drift) < 1e-6 and float(slip) < 1e-12  # order 4 at dt = 0.01; rounding
     exec(compile(gradients, "README.md", "exec"), {})
     promised = re.search(r"# ([0-9.]+), ([0-9.]+)", gradients)
     said = re.findall(r"0\.[0-9]+", capsys.readouterr().out)

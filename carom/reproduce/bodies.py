@@ -32,7 +32,7 @@ def particle_energy(full: bool, draw: Path | None) -> list[Row]:
     bound = 25 * exact / abs(run.energy[0])
     return [
         Row(
-            f"the energy fluctuates and does not drift over {count} impacts",
+            f"the energy fluctuates within bounds over {count} impacts",
             f"max |ΔH/H| = {largest:.2e} over {run.num_steps} steps; drift {run.energy_drift:.1e}",
             verdict(largest < bound),
             "" if largest < bound else "it is a bounded sawtooth map, with kicks m(hg)²/8 (1 − 2α)",
