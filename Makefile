@@ -17,10 +17,10 @@ demo: $(READY) ## the star of the paper over 1500 impacts: a table, pictures and
 	$(BIN)/carom demo --out out
 
 test: $(READY) ## all tests but the long ones
-	$(BIN)/python -m pytest -n 2 -m "not stress"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not stress"
 
 stress: $(READY) ## the long tests
-	$(BIN)/python -m pytest -n 2 -m stress
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m stress
 
 lint: $(READY) ## ruff and pyright
 	$(BIN)/ruff check .
