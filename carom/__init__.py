@@ -23,6 +23,7 @@ from carom.groups import SE3, SO3
 from carom.impact_map import impact_map
 from carom.lanes import Ensemble
 from carom.lumped import LumpedSystem
+from carom.methods.hybrid import Hybrid
 from carom.methods.moreau import MoreauJean
 from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
 from carom.methods.time_dg import TimeDG
@@ -60,6 +61,7 @@ __all__ = [
     "EventDriven",
     "Galerkin",
     "Gamma",
+    "Hybrid",
     "Impacts",
     "InputError",
     "Joint",

@@ -66,6 +66,12 @@ def solve(
     check_step(system, method, problem.params, step)
     if system.joints and not getattr(method, "takes_joints", False):
         raise InputError(f"{type(method).__name__} does not take systems with joints; choose MoreauJean or TimeDG")
+    if not getattr(method, "takes_constraints", True):
+        name = type(method).__name__
+        if system.constraints is not None:
+            raise InputError(f"{name} does not take velocity constraints; choose VariationalCollision, or write them as joints")
+        if problem.q0.shape != problem.p0.shape:
+            raise InputError(f"{name} takes Euclidean spaces only; choose VariationalCollision")
     if (check := getattr(method, "check", None)) is not None:  # what only the method can say about the problem
         check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
     if stride < 1:

@@ -167,3 +167,6 @@ def test_bad_input_is_an_error():
     jointed = carom.System(lambda v: 0.5 * v @ v, joints=[carom.Joint(lambda q: q[0])])
     with pytest.raises(carom.InputError, match="joints"):
         carom.solve(jointed, carom.VariationalCollision(), [0.0, 0.0], [0.0, 1.0], dt=0.1, num_steps=3)
+    skate = carom.System(lambda v: 0.5 * v @ v, constraints=lambda q: [[0.0, 1.0]])
+    with pytest.raises(carom.InputError, match="velocity constraints"):
+        carom.solve(skate, METHOD, [0.0, 0.0], [1.0, 0.0], dt=0.1, num_steps=3)

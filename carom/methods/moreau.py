@@ -53,6 +53,7 @@ class MoreauJean(eqx.Module):
     preserves = ("rest",)
     max_impacts_per_step = 1
     takes_joints = True
+    takes_constraints = False
 
     def __init__(self, theta: float = 0.5, *, simultaneous: str = "impulse"):
         if not 0 <= theta <= 1:

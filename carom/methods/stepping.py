@@ -150,14 +150,7 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         kept = status == OK
         table, num_impacts = run.table, run.num_impacts
         if faces:
-            one, hit = jnp.ones(()), jnp.any(done.hits) & kept
-            strongest = jnp.argmax(jnp.where(done.hits, done.record.impulses[:faces], -1.0))
-            closing = jnp.asarray(mechanics.owner)[strongest]
-            row = ImpactTable(
-                first + run.steps, t_end, done.q, p - done.jump, p, done.record.impulses[:faces],
-                closing, one, one < 0, one < 0,
-            )  # fmt: skip
-            table = write_row(table, jnp.where(hit, num_impacts, rows), row)
+            table, hit = impact_row(table, num_impacts, mechanics, done, p, first + run.steps, t_end, kept)
             num_impacts = num_impacts + hit
         history = write_row(run.history, run.steps, jnp.concatenate([done.q, p]))
         record = write_row(run.record, run.steps, done.record)
@@ -180,3 +173,12 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     if faces == 0:
         return out | {"table": ImpactTable.empty(rows, n, 0), "num_impacts": jnp.zeros((), jnp.int32)}
     return out | {"table": run.table, "num_impacts": run.num_impacts}
+
+
+def impact_row(table: ImpactTable, num_impacts, mechanics: Mechanics, done: Step, p, index, t_end, kept):
+    """The table with the impact at the end of a step, if there was one; whether there was."""
+    hit, one = jnp.any(done.hits) & kept, jnp.ones(())
+    impulses = done.record.impulses[: mechanics.num_faces]
+    closing = jnp.asarray(mechanics.owner)[jnp.argmax(jnp.where(done.hits, impulses, -1.0))]
+    row = ImpactTable(index, t_end, done.q, p - done.jump, p, impulses, closing, one, one < 0, one < 0)
+    return write_row(table, jnp.where(hit, num_impacts, table.t.shape[0] - 1), row), hit

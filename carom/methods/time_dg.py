@@ -86,6 +86,7 @@ class TimeDG(eqx.Module):
     preserves = ("rest", "non-penetration")
     max_impacts_per_step = 1
     takes_joints = True
+    takes_constraints = False
 
     def __init__(self, degree: int = 1, side: str = "-", *, simultaneous: str = "impulse"):
         if int(degree) != degree or not 0 <= degree <= 12:

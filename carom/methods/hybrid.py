@@ -1,0 +1,158 @@
+"""Two methods in one run: a collision integrator for isolated impacts, a timestepping method where contacts rest."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from carom.methods.method import NOT_FINITE, OK, RESTING, TOO_MANY_IMPACTS, Chunk, ImpactTable, State
+from carom.methods.moreau import MoreauJean
+from carom.methods.stepping import Motion, impact_row
+from carom.methods.time_dg import TimeDG
+from carom.methods.variational import VariationalCollision
+from carom.numerics.trees import choose, write_row
+from carom.system import System
+
+FREE_STEPS = 8  # in a row without any contact, after which the collision integrator takes over again
+
+
+class Hybrid(eqx.Module):
+    """A collision integrator as long as impacts are isolated, a timestepping method while contacts rest or impacts accumulate.
+
+        hand over   at the start of the step in which the collision integrator meets more impacts than it takes     (1)
+        hand back   after 8 steps of the other method without a contact force, an impulse or a closed gap           (2)
+
+    Both hand-overs pass q and p on as they are, so that neither changes the energy.
+
+    *Preserves*: non-penetration, if both methods do. *Order*: that of the collision integrator while impacts are isolated.
+    *Choose it for* motion that bounces long and rests at last, or lifts off again.
+
+    The methods are (1)–(4) of `VariationalCollision` [fetecau2003] and of `TimeDG` or `MoreauJean` [schindler2014].
+
+    - `collision`: a `VariationalCollision`; its `max_impacts_per_step` says what accumulates.
+    - `contact`: a `TimeDG` or `MoreauJean`.
+    """
+
+    collision: VariationalCollision
+    contact: TimeDG | MoreauJean
+
+    preserves = ("non-penetration",)
+    takes_constraints = False
+
+    def __init__(self, collision: VariationalCollision | None = None, contact: TimeDG | MoreauJean | None = None):
+        self.collision = VariationalCollision(max_impacts_per_step=8) if collision is None else collision
+        self.contact = TimeDG(2) if contact is None else contact
+        if not isinstance(self.collision, VariationalCollision):
+            raise TypeError(f"collision must be a VariationalCollision; got {collision!r}")
+        if not isinstance(self.contact, (TimeDG, MoreauJean)):
+            raise TypeError(f"contact must be a TimeDG or MoreauJean; got {contact!r}")
+
+    @property
+    def order(self) -> int:
+        return self.collision.order
+
+    @property
+    def max_impacts_per_step(self) -> int:
+        return self.collision.max_impacts_per_step
+
+    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
+        return self.collision.init(system, q0, v0, t0, params)
+
+    def advance(
+        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
+    ) -> Chunk:
+        """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
+        `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
+        grid = _Grid(start.t, dt, first, limit, length, rows, most)
+        n, faces = start.q.shape[0], system.bind(params, start.q.shape[0]).num_faces
+
+        def unfinished(run: _Run):
+            room = run.num_impacts + self.max_impacts_per_step <= rows
+            return (run.steps < limit) & (run.status == OK) & room & (run.num_impacts < most)
+
+        press = _press(self, Motion(system.bind(params, n)), grid)
+
+        def alternate(run: _Run) -> _Run:
+            more = lambda run: unfinished(run) & (run.free < FREE_STEPS)  # noqa: E731
+            return jax.lax.while_loop(more, press, _fly(self, system, params, grid, run))
+
+        zero = jnp.zeros((), jnp.int32)
+        table = jax.tree.map(lambda x: jnp.concatenate([x, x]), ImpactTable.empty(rows, n, faces))
+        history = jnp.zeros((2 * (length + 1), 2 * n))
+        run = _Run(zero, start.q, start.p, history, table, zero, jnp.asarray(OK, jnp.int32), zero)
+        run = jax.lax.while_loop(unfinished, alternate, run)
+        state = State(start.t + (first + run.steps) * dt, run.q, run.p)
+        return Chunk(state, run.steps, run.status, run.history, run.table, run.num_impacts)
+
+
+class _Run(NamedTuple):
+    steps: Int[Array, ""]
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    history: Float[Array, "rows 2n"]  #  twice as long as needed: each flight writes all of its buffer
+    table: ImpactTable
+    num_impacts: Int[Array, ""]
+    status: Int[Array, ""]
+    free: Int[Array, ""]  #               steps without contact, in a row
+
+
+class _Grid(NamedTuple):
+    """What `advance` was asked for."""
+
+    t: Float[Array, ""]
+    dt: Float[Array, ""]
+    first: Any
+    limit: Any
+    length: int
+    rows: int
+    most: Any
+
+
+def _fly(method: Hybrid, system: System, params: Any, grid: _Grid, run: _Run) -> _Run:
+    """(1): the collision integrator, as far as it gets."""
+    spare, first = method.max_impacts_per_step, grid.first + run.steps
+    left, room = grid.limit - run.steps, jnp.minimum(grid.most, grid.rows - spare + 1) - run.num_impacts
+    start = State(grid.t, run.q, run.p)
+    flight = method.collision.advance(system, params, start, grid.dt, first, left, grid.length, grid.rows, room)
+    settles = (flight.status == TOO_MANY_IMPACTS) | (flight.status == RESTING)
+    # The impacts of a step that is given up do not count.
+    known = jnp.sum((jnp.arange(grid.rows + 1) < flight.num_impacts) & (flight.impacts.step < first + flight.steps))
+    hits = jnp.where(settles, known, flight.num_impacts).astype(jnp.int32)
+    put = lambda whole, part, at: jax.lax.dynamic_update_slice_in_dim(whole, part, at, 0)  # noqa: E731
+    return _Run(
+        steps=run.steps + flight.steps,
+        q=flight.state.q,
+        p=flight.state.p,
+        history=put(run.history, flight.states, run.steps),
+        table=jax.tree.map(lambda whole, part: put(whole, part, run.num_impacts), run.table, flight.impacts),
+        num_impacts=run.num_impacts + hits,
+        status=jnp.where(settles, OK, flight.status).astype(jnp.int32),
+        free=jnp.zeros((), jnp.int32),
+    )
+
+
+def _press(method: Hybrid, motion: Motion, grid: _Grid) -> Callable[[_Run], _Run]:
+    """(2): one step of the contact method."""
+    mechanics, faces = motion.mechanics, motion.mechanics.num_faces
+    step = method.contact.step_function(motion)
+
+    def press(run: _Run) -> _Run:
+        index = grid.first + run.steps
+        t, t_end = grid.t + index * grid.dt, grid.t + (index + 1) * grid.dt
+        done = step(run.q, mechanics.velocity(run.q, run.p, t), t, grid.dt)
+        p = mechanics.momentum(done.q, done.v, t_end)
+        finite = jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(p))
+        status = jnp.where(finite, done.status, NOT_FINITE).astype(jnp.int32)
+        kept = status == OK
+        table, hit = impact_row(run.table, run.num_impacts, mechanics, done, p, index, t_end, kept)
+        touched = jnp.any(done.record.forces[:, :faces] > 0) | jnp.any(done.record.impulses[:faces] > 0)
+        touched = touched | jnp.any(mechanics.gaps(done.q, t_end) <= 0)
+        q, p_now = choose(kept, (done.q, p), (run.q, run.p))
+        history = write_row(run.history, run.steps, jnp.concatenate([done.q, p]))
+        free = jnp.where(touched, 0, run.free + 1).astype(jnp.int32)
+        return _Run(run.steps + kept, q, p_now, history, table, run.num_impacts + hit, status, free)
+
+    return press
