@@ -31,23 +31,19 @@ def run_bars(q0, p0, mass, stiffness, rest, tip, dt, steps):
     """Two bars, `tip` the first node of the second: states after every step, and the number of impacts (momenta are reflected)."""
     n = len(q0)
     q, p, force = q0.copy(), p0.copy(), np.zeros(n)
-    old_q, old_p, old_force = np.empty(n), np.empty(n), np.empty(n)
     _bar_step(q, p, force, mass, stiffness, rest, 0.0)
     history, hits = np.empty((steps, 2 * n)), 0
     for step in range(steps):
         left = dt
         while True:
-            old_q[:], old_p[:], old_force[:] = q, p, force
-            _bar_step(q, p, force, mass, stiffness, rest, left)
-            if q[tip] >= q[tip - 1]:
+            # Over a leg of length τ the two ends move on parabolas: g + s τ + a τ²/2.
+            g = q[tip] - q[tip - 1]
+            s = p[tip] / mass[tip] - p[tip - 1] / mass[tip - 1]
+            a = force[tip] / mass[tip] - force[tip - 1] / mass[tip - 1]
+            if g + (s + 0.5 * a * left) * left >= 0:
                 break
-            # The two ends move on parabolas over a leg of length τ: g + s τ + a τ²/2 = 0.
-            g = old_q[tip] - old_q[tip - 1]
-            s = old_p[tip] / mass[tip] - old_p[tip - 1] / mass[tip - 1]
-            a = old_force[tip] / mass[tip] - old_force[tip - 1] / mass[tip - 1]
             root = -s + math.sqrt(max(s * s - 2 * a * g, 0.0))
             tau = min(2 * g / root if root > 0 else 0.0, left)
-            q[:], p[:], force[:] = old_q, old_p, old_force
             _bar_step(q, p, force, mass, stiffness, rest, tau)
             q[tip] = q[tip - 1] = 0.5 * (q[tip] + q[tip - 1])
             rate = p[tip] / mass[tip] - p[tip - 1] / mass[tip - 1]
@@ -56,7 +52,10 @@ def run_bars(q0, p0, mass, stiffness, rest, tip, dt, steps):
             p[tip - 1] -= impulse
             left -= tau
             hits += 1
-        history[step, :n], history[step, n:] = q, p
+        _bar_step(q, p, force, mass, stiffness, rest, left)
+        for i in range(n):
+            history[step, i] = q[i]
+            history[step, n + i] = p[i]
     return history, hits
 
 

@@ -121,7 +121,11 @@ def test_courant_limit_of_a_beam():
     assert highest > 2 * np.sqrt(1e3 / 1e3) / 0.05
     with pytest.raises(carom.InputError, match="Courant"):
         model.solve(TRAPEZOIDAL, dt=2.01 / highest)
-    # Against all modes of a beam of 20 elements: the matrix, once, for a test.
+
+
+@pytest.mark.stress
+def test_the_highest_frequency_is_that_of_a_whole_beam():
+    """All modes of a straight beam of 20 elements: the matrix, once, for a test."""
     fine = beam(elements=20)
     mechanics = fine.system.bind(jax.tree.map(jnp.asarray, fine.params), 0)
     straight = jnp.zeros((21, 7)).at[:, 0].set(1.0).at[:, 6].set(0.025 * jnp.arange(21)).reshape(-1)

@@ -109,9 +109,8 @@ def bars(
     gravity: float = 0.0,
 ) -> Model:
     """Bars in a row, from left to right, that collide: one entry per bar of length, mass per length, Young's modulus, number of
-    elements and
-    initial speed, one gap between each and the next. With wall=1 a rigid wall stands left of the first bar, and the first gap is
-    to it.
+    elements and initial speed, one gap between each and the next. With wall=1 a rigid wall stands left of the first bar, and the
+    first gap is to it.
 
     `integrator` 1 lets end nodes bounce, 2 (default) has massless ends at the fraction `tip` of an element and prolonged contact.
     """

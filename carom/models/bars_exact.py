@@ -100,25 +100,12 @@ def bars_exact(
     while True:
         f_in = [float(right[i].at(t - delays[i] + same)) for i in range(count)]  # at the right ends
         g_in = [float(left[i].at(t - delays[i] + same)) for i in range(count)]  #  at the left ends
-        rates, force = np.zeros(len(gap)), np.zeros(len(gap))
-        g_out, f_out = list(f_in), list(g_in)  # (1)
-        for k in range(len(gap)):
-            a, b = k - walls, k - walls + 1
-            arriving = f_in[a] if a >= 0 else 0.0
-            was = closed[k]
-            closed[k] = gap[k] <= 0 and arriving > g_in[b] + small
-            if closed[k]:
-                v = 2 * (z[a] * f_in[a] + z[b] * g_in[b]) / (z[a] + z[b]) if a >= 0 else 0.0  # (2), (3)
-                force[k] = z[b] * (v - 2 * g_in[b])
-                f_out[b] = v - g_in[b]
-                if a >= 0:
-                    g_out[a] = v - f_in[a]
-                if not was:
-                    begun[k] = t
-            else:
-                rates[k] = 2 * g_in[b] - 2 * arriving
-                if was:
-                    contacts.append((k, begun.pop(k), t))
+        was = closed
+        closed, rates, force, g_out, f_out = _ends(gap, f_in, g_in, z, walls, small)
+        for k in np.flatnonzero(closed & ~was):
+            begun[int(k)] = t
+        for k in np.flatnonzero(was & ~closed):
+            contacts.append((int(k), begun.pop(int(k)), t))
         for i in range(count):
             left[i].send(t, g_out[i])
             right[i].send(t, f_out[i])
@@ -136,3 +123,22 @@ def bars_exact(
         t_end, tuple(sorted(contacts, key=lambda x: x[1])), np.array(events), np.array(forces), tuple(lengths), tuple(c),
         tuple(d * length for d, length in zip(densities, lengths, strict=True)), tuple(speeds), right, left,
     )  # fmt: skip
+
+
+def _ends(gap: np.ndarray, f_in: list[float], g_in: list[float], z: list[float], walls: int, small: float):
+    """What contacts make of incoming waves: which are closed, rates of the open gaps, pressures, outgoing waves g and f."""
+    closed, rates, force = np.zeros(len(gap), bool), np.zeros(len(gap)), np.zeros(len(gap))
+    g_out, f_out = list(f_in), list(g_in)  # (1)
+    for k in range(len(gap)):
+        a, b = k - walls, k - walls + 1
+        arriving = f_in[a] if a >= 0 else 0.0
+        closed[k] = gap[k] <= 0 and arriving > g_in[b] + small
+        if not closed[k]:
+            rates[k] = 2 * g_in[b] - 2 * arriving
+            continue
+        v = 2 * (z[a] * f_in[a] + z[b] * g_in[b]) / (z[a] + z[b]) if a >= 0 else 0.0  # (2), (3)
+        force[k] = z[b] * (v - 2 * g_in[b])
+        f_out[b] = v - g_in[b]
+        if a >= 0:
+            g_out[a] = v - f_in[a]
+    return closed, rates, force, g_out, f_out
