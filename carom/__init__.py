@@ -19,6 +19,7 @@ from carom.contact.contact import Contact
 from carom.contact.joint import Joint
 from carom.ensemble import ensemble
 from carom.errors import CaromError, InputError, SolveError, SweepError
+from carom.expectation import expectation
 from carom.groups import SE3, SO3
 from carom.impact_map import impact_map
 from carom.lanes import Ensemble
@@ -88,6 +89,7 @@ __all__ = [
     "impact_map",
     "drawing",
     "ensemble",
+    "expectation",
     "load",
     "models",
     "rollout",

@@ -1,5 +1,10 @@
 """Ensembles: every lane is what `solve` computes, whatever the other lanes do."""
 
+import os
+import subprocess
+import sys
+
+import jax
 import numpy as np
 import pytest
 
@@ -101,3 +106,48 @@ def test_bad_input_names_the_lane(balls):
     for changes, message in cases:
         with pytest.raises(carom.InputError, match=message.replace("(", r"\(")):
             carom.ensemble(**{**balls, **changes})
+
+
+def test_single_precision_loses_digits_and_nothing_else(balls, ball_run):
+    """float32 has a rounding of 6e-8; 150 steps and six impacts of numbers of size 10 stay within a thousand of them."""
+    run = carom.ensemble(**{**balls, "dtype": np.float32})
+    assert np.all(run.ok) and np.mean(run.num_impacts == ball_run.num_impacts) > 0.99  # an impact on the last step may move over
+    error = np.median(np.abs(run.q_end - ball_run.q_end))
+    assert 1e-9 < error < 1e-4
+
+
+def test_gradients_of_a_mean_over_lanes():
+    """d/dg of the mean height after one bounce: exact, height = y₀-dependent parabola; against central differences and by hand."""
+    ball, heights = carom.models.particle(), np.array([0.8, 1.0, 1.3])
+    starts = np.stack([np.zeros(3), heights], axis=1)
+
+    def mean_height(gravity):
+        params = {**ball.params, "gravity": gravity}
+        options = {"dt": 0.01, "num_steps": 70, "params": params, "max_impacts": 4}
+        return carom.expectation(lambda run: run.q[-1, 1], ball.system, METHOD, starts, np.zeros(2), **options)
+
+    def exact(gravity, t=0.7):
+        fall = np.sqrt(2 * heights / gravity)
+        return np.mean(gravity * fall * (t - fall) - gravity * (t - fall) ** 2 / 2)
+
+    value, slope = jax.jit(jax.value_and_grad(mean_height))(9.81)
+    by_hand = (exact(9.81 + 1e-5) - exact(9.81 - 1e-5)) / 2e-5
+    assert abs(value - exact(9.81)) < 2e-3 and abs(slope - by_hand) < 2e-3  # order 2, dt = 0.01: the kicks are (dt g)²/8
+    near = (float(jax.jit(mean_height)(9.81 + 1e-6)) - float(jax.jit(mean_height)(9.81 - 1e-6))) / 2e-6
+    assert abs(slope - near) < 1e-7  # central differences: rounding / 1e-6
+    assert abs(slope) > 0.01
+
+
+@pytest.mark.stress
+def test_several_devices_give_the_same_numbers():
+    """Two CPU devices in a process of its own: blocks go to both, and nothing changes."""
+    code = (
+        "import numpy as np, jax, carom;"
+        "m = carom.models.particle(); assert len(jax.devices()) == 2;"
+        "q = np.stack([np.zeros(600), np.linspace(0.5, 1.5, 600)], 1);"
+        "r = lambda d: carom.ensemble(m.system, carom.VariationalCollision(carom.Trapezoidal()), q, [1.0, 0.0], dt=0.01,"
+        " num_steps=100, params=m.params, devices=d).q_end;"
+        "np.testing.assert_array_equal(r(jax.devices()), r(jax.devices()[:1]))"
+    )
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=300)

@@ -31,7 +31,7 @@ LAYERS = [
     {"store"},
     {"checkpoint"},
     {"solve"},
-    {"lanes"},
+    {"lanes", "expectation"},
     {"models", "diagnostics", "ensemble"},
     {"studies"},
     {"report", "executors"},
