@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-# Before jax is loaded. What a test compiles is found again by the other worker, by commands in processes of their own, and next time.
+# Before jax is loaded. What one test compiles is found again by the other worker, by commands in other processes, and next time.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
