@@ -156,6 +156,7 @@ def test_exact_waves_keep_energy_and_momentum():
     assert means == pytest.approx(momentum[0], rel=1e-12)
 
 
+@pytest.mark.stress
 def test_the_dense_engine_gives_the_same_bars():
     """The same Lagrangian as a System without structure: mass matrix, normals and all."""
     model = bars(lengths=(1.0, 1.0), elements=(2, 1), integrator=1)

@@ -32,7 +32,7 @@ def runs():
     return get
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", ["fast", pytest.param("medium", marks=pytest.mark.stress), "slow"])
 def test_the_three_runs_of_the_paper(runs, name):
     run, (_, _, t_first, speed, energy) = runs(name), RUNS[name]
     far = np.flatnonzero(run.impacts.contact == 10)[0]  # in the slow run the near end is set down before, gently
@@ -89,6 +89,7 @@ def test_several_nodes_strike_at_once():
     assert bent < 1e-5  # rounding sorts the nodes into a few groups, each with its own κ = 1 + O(h²)
 
 
+@pytest.mark.stress
 def test_order_2_without_contact():
     """Halving the steps of a beam in the air; ξ⁰ taken as the velocity of the first interval would give order 1."""
     model = beam(height=5.0, start_time=2e-4)
@@ -102,8 +103,13 @@ def test_the_force_is_the_slope_of_the_potential():
     model = beam(elements=4)
     mechanics = model.system.bind(jax.tree.map(jnp.asarray, model.params), 0)
     rng = np.random.default_rng(0)
-    q = mechanics.space.retract(jnp.asarray(model.q0), jnp.asarray(0.3 * rng.standard_normal(30)))
-    np.testing.assert_allclose(mechanics.force(q), mechanics.pull_back(q), rtol=1e-10, atol=1e-10)
+
+    @jax.jit
+    def both(delta):
+        q = mechanics.space.retract(jnp.asarray(model.q0), delta)
+        return mechanics.force(q), mechanics.pull_back(q)
+
+    np.testing.assert_allclose(*both(jnp.asarray(0.3 * rng.standard_normal(30))), rtol=1e-10, atol=1e-10)
     wrong = carom.LumpedSystem(
         model.system.masses.function,
         model.system.potential.function,
@@ -135,6 +141,7 @@ def test_the_highest_frequency_is_that_of_a_whole_beam():
     assert highest_frequency(fine.params) == pytest.approx(exact, rel=0.05)
 
 
+@pytest.mark.stress
 def test_a_beam_folded_beyond_half_a_turn_is_a_failure_with_a_status():
     """Neighbours that turn past each other leave the reach of the Cayley map: the run ends there."""
     model = beam(height=5.0)
