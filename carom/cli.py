@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from carom.bench import bench
 from carom.parsing import RULE_HELP, build_method, build_model, known_model, parse_values, settable
 from carom.terminal import BAD_INPUT, FAILED, INTERRUPTED, OK, console, fail, folder, lists, note, plain, use_cache
 
@@ -24,6 +25,9 @@ app = typer.Typer(
     help="Mechanical systems with collisions, simulated so that what mechanics conserves stays conserved.",
     epilog="Start with `carom list`, then `carom run star`. `carom demo` shows what the library is for.",
 )
+
+
+app.command()(bench)
 
 
 def main() -> None:

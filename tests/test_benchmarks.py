@@ -37,3 +37,15 @@ def test_a_peer_agrees_with_carom(star_run_4):
     assert run.impacts == np.sum(star_run_4.impacts.t <= steps * STAR.dt) >= 2
     np.testing.assert_allclose(run.q, star_run_4.q[: steps + 1], atol=1e-6)
     assert STAR.energy_error(run.q, run.v) < 1e-12 and STAR.penetration(run.q) == 0
+
+
+def test_the_benchmarks_of_many_run(tmp_path):
+    """P3 and P5, short; what they say beside speed is right."""
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.many", "--quick", "--repeats", "1", "--out", str(tmp_path)],
+        cwd=ROOT, check=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    data = json.loads((tmp_path / "many.json").read_text())
+    assert data["lanes"][0]["failed"] == 0 and data["lanes"][0]["rate"] > 0 and "P5" in (tmp_path / "many.md").read_text()
+    (gas,) = data["gases"]
+    assert gas["energy_error"] < 1e-13 and gas["smallest_gap"] > -1e-12 and gas["pairs"] > 50_000
