@@ -169,6 +169,12 @@ class Solution:
         return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
 
     @property
+    def directions(self) -> tuple[str, ...]:
+        """The names of the entries of velocities and momenta: those of the coordinates where there are as many."""
+        n = self.p.shape[1]
+        return self.coordinates if n == len(self.coordinates) else tuple(f"{i}" for i in range(n))
+
+    @property
     def num_steps(self) -> int:
         return self.steps if self.steps >= 0 else len(self.t) - 1
 

@@ -253,6 +253,7 @@ class Store:
         import zarr
 
         self.group: Any = None
+        self.known: set[str] = set()  # the arrays that are there
         if not self.path.exists():
             return chunks
         try:
@@ -271,7 +272,7 @@ class Store:
                 f"{self.path} belongs to another sweep: {', '.join(different)} {'differ' if len(different) > 1 else 'differs'}. "
                 "Choose another name, or delete it to start anew"
             )
-        self.group = group
+        self.group, self.known = group, set(group.array_keys())
         return tuple(told["chunks"])
 
     def point(self, index: tuple[int, ...]) -> dict[str, Any]:
@@ -287,7 +288,7 @@ class Store:
 
     def write(self, number: int, outcomes: list[Outcome]) -> None:
         """The data first, then that they are there."""
-        if self.group is None or any(name not in self.group for o in outcomes for name in o.values):
+        if self.group is None or not {name for o in outcomes for name in o.values} <= self.known:
             self._create(outcomes)
         box, group = self.blocks[number], self.group
         assert group is not None
@@ -315,7 +316,7 @@ class Store:
         coords: dict[str, Any] = {} if self.group is not None else self._coords()
         for outcome in outcomes:
             for name, (dims, array) in outcome.values.items():
-                if name in fresh or (self.group is not None and name in self.group):
+                if name in fresh or name in self.known:
                     continue
                 if name in self.axes or name in ("status", "message", "done"):
                     raise InputError(f"measure returns {name!r}, which is taken; call it something else")
@@ -335,6 +336,7 @@ class Store:
         else:
             dataset.to_zarr(self.path, mode="a", zarr_format=3, consolidated=False, encoding=encoding)
         self.group = zarr.open_group(self.path, mode="r+")
+        self.known = set(self.group.array_keys())
 
     def _coords(self) -> dict[str, Any]:
         return {name: ("sample", values) for name, values in self.axes.items()} if self.flat else dict(self.axes)

@@ -62,8 +62,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     params = _parameters(params)
     if isinstance(system, LumpedSystem):
         return _check_lumped(system, q, v, params, start, v0 is None)
-    _check_functions(system, q, params)
-    names, owner = _contacts(system, params, q.size)
+    names, owner = _structure(system, q, params)
     at = jnp.asarray(q), jnp.asarray(np.zeros_like(q) if v0 is None else v), jnp.asarray(start)
     probe = jax.device_get(_probe(system, params, *at))
     _check_probe(probe, system)
@@ -250,6 +249,27 @@ def check_step(system: System, method: Any, params: Any, dt: float) -> None:
             f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(rule).__name__} for this system: "
             f"take dt ≤ {limit:.4g}, or fewer elements"
         )
+
+
+_STRUCTURES: dict[Any, tuple[tuple[str, ...], np.ndarray]] = {}  # what was found before, for systems run again and again
+
+
+def _structure(system: System, q: np.ndarray, params: Any) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names and owners of the contacts, once the functions are checked: the same for all values of the parameters."""
+    leaves, structure = jax.tree.flatten((system, params))
+    key = (structure, q.size, tuple(np.shape(leaf) for leaf in leaves))
+    try:
+        if key in _STRUCTURES:
+            return _STRUCTURES[key]
+    except TypeError:  # something in the system cannot be hashed
+        key = None
+    _check_functions(system, q, params)
+    found = _contacts(system, params, q.size)
+    if key is not None:
+        if len(_STRUCTURES) > 64:
+            _STRUCTURES.clear()
+        _STRUCTURES[key] = found
+    return found
 
 
 def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:

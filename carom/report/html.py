@@ -92,9 +92,11 @@ def _pack(values: np.ndarray, kind: str) -> str:
 
 
 def _panels(solution: Solution) -> list[dict[str, Any]]:
-    names = solution.coordinates
     panels = [{"title": "(E − E₀) / |E₀|", "series": [_curve(solution.t, solution.energy_error, "energy")]}]
-    for title, values in (("coordinates", solution.q), ("momenta", solution.p)):
+    for title, values, names in (
+        ("coordinates", solution.q, solution.coordinates),
+        ("momenta", solution.p, solution.directions),
+    ):
         shown = _liveliest(values)
         panels.append({"title": title, "series": [_curve(solution.t, values[:, i], names[i]) for i in shown]})
     if 0 < len(solution.impacts.names) <= MANY_CONTACTS:
@@ -198,7 +200,7 @@ def measured(solution: Solution, numbers: Mapping[str, Any]) -> dict[str, str]:
     for i in _liveliest(-solution.p):
         change = np.max(np.abs(solution.p[:, i] - solution.p[0, i]))
         if np.any(solution.p[:, i]) and change <= 1e-9 * scale:
-            rows[f"momentum of {solution.coordinates[i]}"] = f"kept to {change:.1e}"
+            rows[f"momentum of {solution.directions[i]}"] = f"kept to {change:.1e}"
     if solution.smallest_gap is not None:
         rows["deepest penetration at grid points"] = f"{max(0.0, -float(np.nanmin(solution.smallest_gap))):.1e}"
         rows["near grazing, reflected by the law itself"] = f"{numbers['fallbacks']} of {numbers['impacts']:,} impacts"
