@@ -152,8 +152,8 @@ def test_a_beam_folded_beyond_half_a_turn_is_a_failure_with_a_status():
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize(("elements", "dt", "t_first"), [(5, 4e-5, None), (16, 2e-5, None), (20, 1e-5, None)])
-def test_other_numbers_of_elements(elements, dt, t_first):
+@pytest.mark.parametrize(("elements", "dt"), [(5, 4e-5), (16, 2e-5), (20, 1e-5)])
+def test_other_numbers_of_elements(elements, dt):
     run = beam(elements=elements).solve(TRAPEZOIDAL, dt=dt, num_steps=round(0.5 / dt), stride=10)
     maps = momentum_maps(run)
     assert (np.ptp(maps, axis=0) / np.abs(maps).max(axis=0))[[0, 1, 5]].max() < 1e-10
