@@ -73,6 +73,7 @@ def star_end(x):
     return jnp.concatenate([run.q[-1], run.p[-1], run.impacts.t[:3], jnp.sum(run.impacts.impulse[:3], axis=1)])
 
 
+@pytest.mark.stress
 def test_star_state_parameters_and_step_through_three_impacts():
     model = carom.models.star()
     x = jnp.array([*model.q0, *model.v0, G, model.params["inertia"], 0.032])
@@ -109,6 +110,7 @@ def test_friction_and_restitution(mu):
     assert (np.max(np.abs(one[:, 7])) > 0.1) == (mu < 1)  # sticking does not depend on how rough it is
 
 
+@pytest.mark.stress
 def test_moving_wall_and_simultaneous_contacts():
     def walls(q, t, params):
         return jnp.stack([q[0] - params["reach"] * jnp.sin(3 * t), q[1], 2.0 - q[0]])

@@ -19,12 +19,6 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module")
-def references():
-    """Every model in continuous time."""
-    return {name: _run(name, EVENTS, 0.5, time) for name, (_, time) in MODELS.items()}
-
-
 def _run(name, method, dt, time, **changes):
     return getattr(carom.models, name)().solve(method, dt=dt, num_steps=round(time / dt), **changes)
 
@@ -32,11 +26,14 @@ def _run(name, method, dt, time, **changes):
 # -- schemes -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_order_through_impacts(name, references):
+LONG = ("nonholonomic_pendulum", "nonholonomic_particle")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.stress] if n in LONG else []) for n in MODELS])
+def test_order_through_impacts(name):
     """Composition of order 4 against continuous time: order 4 with the symmetric constraint, order 1 with the forward one."""
     dt, time = MODELS[name]
-    exact = references[name]
+    exact = _run(name, EVENTS, 0.5, time)  # in continuous time
     assert len(exact.impacts) >= 2
 
     def error(method, dt):
@@ -98,6 +95,7 @@ def test_forward_then_backward():
     assert diagnostics.reversibility_error(ellipse.system, V(carom.Midpoint()), dt=0.01, num_steps=200, **start) < 1e-11
 
 
+@pytest.mark.stress
 def test_gradients_through_a_constrained_impact():
     model = carom.models.chaplygin_sleigh()
 
