@@ -324,7 +324,7 @@ def demo(
 )
 def reproduce(
     what: Annotated[str, typer.Argument(help="`all`, a paper, or one figure or table of it.")] = "all",
-    full: Annotated[bool, typer.Option("--full", help="The long runs, too: an hour instead of minutes.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The long runs, too: about ten minutes instead of three.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and the table.")] = Path("out/reproduction"),
     table: Annotated[Path | None, typer.Option(help="Write the table here instead.", show_default=False)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is, and do nothing.")] = False,

@@ -30,7 +30,7 @@ def _ellipse(full: bool, draw: Path | None) -> list[Row]:
         row[0][2].legend()
         figure.savefig(draw, dpi=110)
     error = float(np.max(np.abs(variant.energy_error)))
-    why = "the printed counts belong to an impulse without torque, p_θ unchanged, which is not the law (10): with it they come out"
+    why = "the printed counts belong to an impulse without torque, p_θ unchanged, which is not the law of impact: with it they come out"
     return [
         Row(
             "1 impact in 2 s",
