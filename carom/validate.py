@@ -168,7 +168,7 @@ def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None
     """Trace each user function once: wrong shapes, missing and unread parameters."""
     contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
     given = (system.lagrangian, system.hamiltonian, system.force, system.constraints)
-    functions = [*(f for f in given if f is not None), *contacts]
+    functions = [*(f for f in given if f is not None), *contacts, *(joint.g for joint in system.joints)]
     read: set[Any] = set()
     vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
     speed = vector if dim is None else jax.ShapeDtypeStruct((dim,), float)

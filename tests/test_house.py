@@ -38,6 +38,7 @@ LAYERS = [
     {"sweep"},
     {"reproduce"},
     {"terminal", "parsing"},
+    {"reproducing"},
     {"bench"},
     {"cli"},
 ]

@@ -170,3 +170,11 @@ def test_bad_input_is_an_error():
     skate = carom.System(lambda v: 0.5 * v @ v, constraints=lambda q: [[0.0, 1.0]])
     with pytest.raises(carom.InputError, match="velocity constraints"):
         carom.solve(skate, METHOD, [0.0, 0.0], [1.0, 0.0], dt=0.1, num_steps=3)
+
+
+def test_parameters_of_joints_are_read():
+    system = carom.System(lambda v: 0.5 * v @ v, joints=[carom.Joint(lambda q, params: q @ q - params["length"] ** 2)])
+    run = carom.solve(system, carom.MoreauJean(0.5), [1.0, 0.0], [0.0, 1.0], dt=0.01, num_steps=1, params={"length": 1.0})
+    assert run.status.ok
+    with pytest.raises(carom.InputError, match="joint reads params"):
+        carom.solve(system, carom.MoreauJean(0.5), [1.0, 0.0], [0.0, 1.0], dt=0.01, num_steps=1, params={"size": 1.0})

@@ -11,7 +11,7 @@ from carom.models.bars import BAR_ROWS, bars, end_velocities
 from carom.models.beam import beam, momentum_maps
 from carom.reproduce.exhibit import Exhibit, Row, axes, verdict
 
-TRAPEZOIDAL = VariationalCollision(Trapezoidal())
+TRAPEZOIDAL = VariationalCollision(Trapezoidal())  # pyright: ignore[reportCallIssue]
 DT, TIME = 0.015, 40.0
 
 

@@ -11,8 +11,8 @@ from carom.models.bodies import ellipse
 from carom.models.nonholonomic import disk_impact, nonholonomic_pendulum, rolling_disk
 from carom.reproduce.exhibit import DIFFERS, Exhibit, Row, axes, verdict
 
-PLUS = VariationalCollision(Left(), direction="forward")
-MIDPOINT = VariationalCollision(Midpoint())
+PLUS = VariationalCollision(Left(), direction="forward")  # pyright: ignore[reportCallIssue]
+MIDPOINT = VariationalCollision(Midpoint())  # pyright: ignore[reportCallIssue]
 
 
 def _ellipse(full: bool, draw: Path | None) -> list[Row]:
@@ -30,7 +30,7 @@ def _ellipse(full: bool, draw: Path | None) -> list[Row]:
         row[0][2].legend()
         figure.savefig(draw, dpi=110)
     error = float(np.max(np.abs(variant.energy_error)))
-    why = "the printed counts belong to an impulse without torque, p_θ unchanged, which is not the law of impact: with it they come out"
+    why = "the printed counts belong to an impulse without torque, p_θ unchanged, not the law of impact: with it they come out"
     return [
         Row(
             "1 impact in 2 s",
