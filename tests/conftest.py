@@ -1,6 +1,7 @@
 """Runs that several tests look at, computed once; and programs, compiled once for all workers and processes."""
 
 import os
+import signal
 from pathlib import Path
 
 # Before jax is loaded. What one test compiles is found again by the other worker, by commands in other processes, and next time.
@@ -13,6 +14,14 @@ import carom
 
 TRAPEZOIDAL = carom.VariationalCollision(carom.Trapezoidal())
 ORDER_4 = carom.VariationalCollision(carom.Composition(carom.Trapezoidal(), 4))
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as a person presses it: a process that was started in the background ignores it otherwise."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

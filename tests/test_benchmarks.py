@@ -39,6 +39,7 @@ def test_a_peer_agrees_with_carom(star_run_4):
     assert STAR.energy_error(run.q, run.v) < 1e-12 and STAR.penetration(run.q) == 0
 
 
+@pytest.mark.stress
 def test_the_benchmarks_of_many_run(tmp_path):
     """P3 and P5, short; what they say beside speed is right."""
     subprocess.run(

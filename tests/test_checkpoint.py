@@ -233,7 +233,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint_and_the_run(whole, tmp_path,
     assert carom.load(path).num_steps == 1000
 
 
-def test_ctrl_c_keeps_what_was_computed(whole, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_what_was_computed(whole, tmp_path, monkeypatch, ctrl_c):
     solver = sys.modules["carom.solve"]
     real, calls = solver._chunk, []
 
@@ -285,6 +285,7 @@ def _check_kills(tmp_path: Path, moments: list[float]) -> None:
     _same(carom.load(tmp_path / "killed.zarr", system=BALL.system), reference)
 
 
+@pytest.mark.stress
 def test_killed_for_good(tmp_path):
     _check_kills(tmp_path, [0.2])
 

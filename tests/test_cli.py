@@ -86,7 +86,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
     assert foreign.exit_code == 2 and "dt differs" in foreign.stderr
 
 
-def test_ctrl_c_shows_and_writes_what_there_is(tmp_path, monkeypatch):
+def test_ctrl_c_shows_and_writes_what_there_is(tmp_path, monkeypatch, ctrl_c):
     solver = sys.modules["carom.solve"]
     real = solver._chunk
     press = lambda *arguments: (os.kill(os.getpid(), signal.SIGINT), real(*arguments))[1]  # noqa: E731

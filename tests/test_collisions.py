@@ -89,6 +89,7 @@ def test_star_in_the_cubic_potential():
     assert np.max(np.abs(run.energy_error)) < 1e-7
 
 
+@pytest.mark.stress
 def test_star_impacts_agree_with_another_rule_before_chaos():
     """Two rules of high order see the same first impacts; linear gravity is exact for both, so to rounding and its growth."""
     one = carom.models.star().solve(ORDER_4, num_steps=1600).impacts.t

@@ -108,6 +108,7 @@ def test_bad_input_names_the_lane(balls):
             carom.ensemble(**{**balls, **changes})
 
 
+@pytest.mark.stress
 def test_single_precision_loses_digits_and_nothing_else(balls, ball_run):
     """float32 has a rounding of 6e-8; 150 steps and six impacts of numbers of size 10 stay within a thousand of them."""
     run = carom.ensemble(**{**balls, "dtype": np.float32})
@@ -116,6 +117,7 @@ def test_single_precision_loses_digits_and_nothing_else(balls, ball_run):
     assert 1e-9 < error < 1e-4
 
 
+@pytest.mark.stress
 def test_gradients_of_a_mean_over_lanes():
     """d/dg of the mean height after one bounce: exact, height = y₀-dependent parabola; against central differences and by hand."""
     ball, heights = carom.models.particle(), np.array([0.8, 1.0, 1.3])

@@ -101,6 +101,7 @@ def rough_disc(x):
 rough_value, rough_forward, rough_reverse = jax.jit(rough_disc), jax.jit(jax.jacfwd(rough_disc)), jax.jit(jax.jacrev(rough_disc))
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("mu", [0.05, 2.0], ids=["sliding", "sticking"])
 def test_friction_and_restitution(mu):
     x = jnp.array([0.0, 1.5, 0.0, 2.0, 0.0, 1.0, 0.8, mu])

@@ -30,6 +30,7 @@ def test_three_ball_cradle(method, expected):
         assert np.max(np.abs(run.v[-1] - expected)) < 1e-13
 
 
+@pytest.mark.stress
 def test_ten_ball_cradle_and_a_symmetric_hit():
     run = carom.solve(row_of_balls(10), TRAPEZOIDAL, [-0.5, *range(1, 10)], [1.0] + [0.0] * 9, dt=0.3, num_steps=4)
     assert np.max(np.abs(run.v[-1] - np.eye(10)[9])) < 1e-12

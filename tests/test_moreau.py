@@ -36,6 +36,7 @@ def test_the_cradle_by_each_law(law, expected):
     assert run.energy[-1] == pytest.approx(0.5, abs=1e-13)
 
 
+@pytest.mark.stress
 def test_the_order_of_contacts_changes_nothing():
     """A block that lands askew, hits with both feet and slides to rest, its feet listed either way."""
     feet = models.block(slope=0.2)

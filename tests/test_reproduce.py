@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import carom
 from carom.cli import app
-from carom.reproduce import EXHIBITS, Row, chosen, table
+from carom.reproduce import EXHIBITS, Exhibit, Row, chosen, table
 from carom.reproduce.exhibit import DIFFERS, PAPERS, REPRODUCED
 
 
@@ -28,14 +28,24 @@ def test_the_page():
     assert "| a \\| b | 1 | reproduced |" in page and "| c | 2 | differs: misprint |" in page and "](picture.png)" in page
 
 
-def test_the_command(tmp_path):
-    """The disk of rodriguez2024: verdicts as known, a picture, a page."""
-    result = CliRunner().invoke(app, ["reproduce", "rodriguez2024", "--out", str(tmp_path), "--json"])
+def test_the_command(tmp_path, monkeypatch):
+    """An exhibit that is quick: verdicts, a picture, a page; and an interruption that keeps them."""
+    from carom.reproduce.bodies import star_motion
+
+    def interrupted(full, draw):
+        raise KeyboardInterrupt
+
+    quick = [Exhibit("fetecau2003", "fig-3", "a star", star_motion), Exhibit("fetecau2003", "fig-9", "never", interrupted)]
+    monkeypatch.setattr("carom.reproduce.EXHIBITS", quick)
+    result = CliRunner().invoke(app, ["reproduce", "fig-3", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)["rodriguez2024/section-6"]
-    assert [row["verdict"] for row in found] == [REPRODUCED, REPRODUCED, DIFFERS, DIFFERS]
-    assert (tmp_path / "rodriguez2024-section-6.png").stat().st_size > 10_000
-    assert "a rolling disk hits a wall" in (tmp_path / "reproduction.md").read_text()
+    found = json.loads(result.stdout)["fetecau2003/fig-3"]
+    assert [row["verdict"] for row in found] == [REPRODUCED]
+    assert (tmp_path / "fetecau2003-fig-3.png").stat().st_size > 10_000
+    assert "a star" in (tmp_path / "reproduction.md").read_text()
+    assert CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all")]).exit_code == 130
+    assert "a star" in (tmp_path / "all" / "reproduction.md").read_text()
+    monkeypatch.undo()
     assert CliRunner().invoke(app, ["reproduce", "nothing"]).exit_code == 2
     assert "fetecau2003/fig-2" in CliRunner().invoke(app, ["reproduce", "--list"]).stdout
 

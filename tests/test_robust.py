@@ -46,6 +46,7 @@ def test_the_law_does_not_depend_on_the_frame(origin):
         assert run.v[-1] - wind == pytest.approx([-1 / 3, 2 / 3, 2 / 3], abs=1e-10)
 
 
+@pytest.mark.stress
 def test_derivative_through_a_touching_row():
     def end(x):
         q0, v0 = jnp.stack([x, 1.0, 2.0]), jnp.array([1.0, 0.0, 0.0])
@@ -54,6 +55,7 @@ def test_derivative_through_a_touching_row():
     assert jax.jacfwd(end)(-0.53) == pytest.approx([0.0, 0.0, 1.0], abs=1e-12)
 
 
+@pytest.mark.stress
 def test_gradient_of_a_scan_over_steps():
     system = carom.System(lambda q, v: 0.5 * (v @ v) - 9.81 * q[0], [carom.Contact(lambda q: q[0])])
 
