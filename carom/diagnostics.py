@@ -111,7 +111,7 @@ def symplectic_defect(system: System, method: Any, q: Any, p: Any, dt: float, t:
 
 
 def constraint_residual(solution: Solution) -> float:
-    """The largest |A(q) v| on the grid and after every impact, relative to |A| |v|: rounding, if the constraints hold."""
+    """The largest |A(q) v| on the grid and after every impact, relative to the largest |A| |v|: rounding, if the constraints hold."""
     hits = solution.impacts
     t, q, p = (np.concatenate(pair) for pair in ((solution.t, hits.t), (solution.q, hits.q), (solution.p, hits.p_after)))
     if solution.system.constraints is None:
@@ -127,9 +127,10 @@ def _slips(system, params, t, q, p):
         # The velocity of the momentum as it stands, without the help of the constraints: p may hold a part in Δ°.
         v = jnp.linalg.lstsq(mechanics.mass(q, p, t), p - mechanics.momentum(q, jnp.zeros_like(p), t))[0]
         A = mechanics.constraints(q, t)
-        return jnp.max(jnp.abs(A @ v) / (jnp.abs(A) @ jnp.abs(v) + 1e-300))
+        return jnp.max(jnp.abs(A @ v)), jnp.max(jnp.abs(A) @ jnp.abs(v))
 
-    return jnp.max(jax.vmap(slip)(q, p, t))
+    slips, sizes = jax.vmap(slip)(q, p, t)
+    return jnp.max(slips) / (jnp.max(sizes) + 1e-300)
 
 
 def nonholonomic_momentum(solution: Solution, field: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
