@@ -111,7 +111,7 @@ def symplectic_defect(system: System, method: Any, q: Any, p: Any, dt: float, t:
 
 
 def constraint_residual(solution: Solution) -> float:
-    """The largest |A(q) v| on the grid and after every impact, relative to the largest |A| |v|: rounding, if the constraints hold."""
+    """The largest |A(q) v| on the grid and after every impact, relative to the largest |A| |v|: rounding, if they hold."""
     hits = solution.impacts
     t, q, p = (np.concatenate(pair) for pair in ((solution.t, hits.t), (solution.q, hits.q), (solution.p, hits.p_after)))
     if solution.system.constraints is None:
