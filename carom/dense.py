@@ -1,8 +1,15 @@
-"""Dense output of timestepping methods: what happens between the points of the grid, with the degree of the method."""
+"""Dense output: what happens between the points of the grid, with the order of the method.
+
+Timestepping methods leave polynomials in each step (`StepRecord`). A collision integrator leaves states, at the points of the grid
+and just after each impact; between two of them its own flow, over a part of a step, says where the motion is.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
@@ -21,45 +28,138 @@ class Dense:
     dt: float
     nodes: np.ndarray  #       [s]           in a step, from 0 to 1
     starts: np.ndarray  #      [N, n]        where each step starts
-    velocities: np.ndarray  #  [N, s, n]
+    velocities: np.ndarray  #  [N, s, n]     not a number in steps that were flown
     forces: np.ndarray  #      [N, s, r]
-    totals: np.ndarray  #      [N + 1, r]    the interaction at the points of the grid, impulses there included
+    totals: np.ndarray  #      [N + 1, r]    the interaction at the points of the grid, without the impacts of flights
+    flight: "Flight | None"  # what is known of steps that were flown
 
     @staticmethod
     def of(solution: Any) -> "Dense":
-        record = solution.record
-        if record is None:
+        record, method = solution.record, solution.method
+        steps, n = len(solution.t) - 1, solution.q.shape[1]
+        flies = hasattr(method, "flow")
+        knows = flies or (record is not None and hasattr(method, "nodes"))
+        if solution.num_steps != steps or solution.p.shape[1] != n or not knows:
             raise InputError(
-                "dense output needs every step of MoreauJean or TimeDG: run with one of these, stride=1 and not resumed"
+                "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid, on a Euclidean "
+                "space; a run that was loaded also needs to be told its method: carom.load(path, system=…, method=…)"
             )
-        nodes = solution.method.nodes
+        flight = Flight.of(solution) if flies else None
+        if record is None:
+            assert flight is not None
+            nothing, r = np.full((steps, 1, n), np.nan), flight.impulses.shape[1]
+            return Dense(
+                float(solution.t[0]), solution.dt, np.zeros(1), solution.q[:-1], nothing, np.zeros((steps, 1, r)),
+                np.zeros((steps + 1, r)), flight,
+            )  # fmt: skip
+        nodes = method.nodes
         weights = integrals(nodes, np.ones(1))[0]
         gained = record.impulses + solution.dt * np.einsum("s,asr->ar", weights, record.forces)
         totals = np.concatenate([np.zeros((1, gained.shape[1])), np.cumsum(gained, axis=0)])
-        return Dense(float(solution.t[0]), solution.dt, nodes, solution.q[:-1], record.velocities, record.forces, totals)
+        return Dense(float(solution.t[0]), solution.dt, nodes, solution.q[:-1], record.velocities, record.forces, totals, flight)
 
     def q(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
-        return self.starts[step] + self.dt * np.einsum("as,asn->an", integrals(self.nodes, part), self.velocities[step])
+        held = self.starts[step] + self.dt * np.einsum("as,asn->an", integrals(self.nodes, part), self.velocities[step])
+        return self._or_flown(t, held, 0)
 
     def v(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
-        return np.einsum("as,asn->an", lagrange_basis(self.nodes, part), self.velocities[step])
+        return self._or_flown(t, np.einsum("as,asn->an", lagrange_basis(self.nodes, part), self.velocities[step]), 1)
 
     def force(self, t: Any) -> np.ndarray:
-        """Contact forces; impulses at the ends of steps are not forces."""
+        """Contact forces; impulses are not forces."""
         step, part = self._find(t)
         return np.einsum("as,asr->ar", lagrange_basis(self.nodes, part), self.forces[step])
 
     def interaction(self, t: Any) -> np.ndarray:
         """i(t): all forces and impulses up to t, (14) of [schindler2014]."""
         step, part = self._find(t)
-        return self.totals[step] + self.dt * np.einsum("as,asr->ar", integrals(self.nodes, part), self.forces[step])
+        held = self.totals[step] + self.dt * np.einsum("as,asr->ar", integrals(self.nodes, part), self.forces[step])
+        return held if self.flight is None else held + self.flight.interaction(_times(t))
 
     def _find(self, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """The step a time falls into, and where in it; a time on the grid belongs to the step that starts there."""
-        along = (np.atleast_1d(np.asarray(t, float)) - self.t0) / self.dt
+        along = (_times(t) - self.t0) / self.dt
         if np.any((along < -1e-9) | (along > len(self.starts) * (1 + 1e-12) + 1e-9)):
             raise InputError(f"dense output reaches from t = {self.t0:g} to {self.t0 + len(self.starts) * self.dt:g}")
         step = np.clip(np.floor(along).astype(int), 0, len(self.starts) - 1)
         return step, along - step
+
+    def _or_flown(self, t: Any, held: np.ndarray, which: int) -> np.ndarray:
+        """Values of a step, or those of the flight where the step was flown."""
+        flown = np.isnan(held).any(axis=1)
+        if self.flight is not None and flown.any():
+            held[flown] = self.flight.at(_times(t)[flown])[which]
+        return held
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What a collision integrator leaves: states from which its flow goes on, and the impulses between them."""
+
+    t: np.ndarray  #           [m]      points of the grid, and impacts
+    q: np.ndarray  #           [m, n]
+    p: np.ndarray  #           [m, n]   after the impact
+    impact_t: np.ndarray  #    [i]
+    impulses: np.ndarray  #    [i + 1, r]  summed up
+    solution: Any
+
+    @staticmethod
+    def of(solution: Any) -> "Flight":
+        hits = solution.impacts
+        t = np.concatenate([solution.t, hits.t])
+        order = np.argsort(t, kind="stable")  # an impact at a point of the grid comes after it
+        q, p = np.concatenate([solution.q, hits.q]), np.concatenate([solution.p, hits.p_after])
+        record = solution.record
+        flown = np.ones(len(hits), bool) if record is None else np.isnan(record.velocities).any(axis=(1, 2))[hits.step]
+        impulses = np.asarray(_impulses(solution))[flown]
+        summed = np.concatenate([np.zeros((1, impulses.shape[1])), np.cumsum(impulses, axis=0)])
+        return Flight(t[order], q[order], p[order], hits.t[flown], summed, solution)
+
+    def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """q and v."""
+        last = np.maximum(np.searchsorted(self.t, t, side="right") - 1, 0)
+        run = self.solution
+        q, v = _flown(run.method, run.system, run.params, self.q[last], self.p[last], self.t[last], t - self.t[last])
+        return np.asarray(q), np.asarray(v)
+
+    def interaction(self, t: np.ndarray) -> np.ndarray:
+        return self.impulses[np.searchsorted(self.impact_t, t, side="right")]
+
+
+def _times(t: Any) -> np.ndarray:
+    return np.atleast_1d(np.asarray(t, float))
+
+
+@eqx.filter_jit
+def _flown(method, system, params, q, p, t, s):
+    """The flow over parts of steps."""
+    mechanics = system.bind(params, q.shape[1])
+    flow = method.flow(mechanics)
+
+    def one(q, p, t, s):
+        out = flow(q, p, t, s)
+        return out.q, mechanics.velocity(out.q, out.p, t + s)
+
+    return jax.lax.map(lambda args: one(*args), (q, p, t, s), batch_size=256)
+
+
+def _impulses(solution: Any) -> np.ndarray:
+    """Normal and tangential impulses of each impact; the tangential ones are what the normal ones leave of the jump of p."""
+    hits = solution.impacts
+    mechanics = solution.system.bind(solution.params, solution.q.shape[1])
+    if mechanics.slip_dim == 0 or len(hits) == 0:
+        return np.pad(hits.impulses, ((0, 0), (0, mechanics.num_faces * mechanics.slip_dim)))
+    normals, tangents = _rows(solution.system, solution.params, jnp.asarray(hits.q), jnp.asarray(hits.t))
+    rest = hits.p_after - hits.p_before - np.einsum("ik,ikn->in", hits.impulses, np.asarray(normals))
+    touched = hits.impulses > 0
+    sides = [np.linalg.pinv((rows * on[:, None, None]).reshape(-1, rest.shape[1]).T) @ jump
+             for rows, on, jump in zip(np.asarray(tangents), touched, rest, strict=True)]  # fmt: skip
+    return np.concatenate([hits.impulses, np.array(sides)], axis=1)
+
+
+@eqx.filter_jit
+def _rows(system, params, q, t):
+    m = system.bind(params, q.shape[1])
+    return jax.vmap(lambda q, t: (jax.jacfwd(m.faces)(q, t), jax.jacfwd(m.slips)(q, t)))(q, t)

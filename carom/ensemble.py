@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from carom.errors import InputError
 from carom.lanes import Ensemble
 from carom.methods.compaction import Course, Fleet, advance_lanes
-from carom.methods.method import OK, State
+from carom.methods.method import OK, Grid, State
 from carom.methods.variational import VariationalCollision
 from carom.numerics.lanes import over_lanes
 from carom.system import System
@@ -283,7 +283,7 @@ def _together(method, system, assembly, course: Course, fleet: Fleet, until, poo
 @eqx.filter_jit
 def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, pool: int, longest: int) -> tuple[Fleet, Array]:
     """A block for methods that know nothing of lanes: one after the other."""
-    rows = ROWS + getattr(method, "max_impacts_per_step", 0)
+    rows = ROWS + method.max_impacts_per_step
 
     def lane(args):
         each, t0, dt, one = args
@@ -294,7 +294,8 @@ def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, p
 
         def go_on(one: Fleet):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
-            chunk = method.advance(system, params, State(t0, one.q, one.p), dt, one.step, until - one.step, longest, rows, most)
+            grid = Grid(dt, one.step, until - one.step, most, longest, rows)
+            chunk = method.advance(system, params, State(t0, one.q, one.p), grid)
             status = chunk.status.astype(jnp.int32)
             return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
 

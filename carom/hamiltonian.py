@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.errors import InputError
 from carom.named import Named
 from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import newton
@@ -76,7 +77,7 @@ class HamiltonianMechanics(Mechanics):
         return second @ (covectors - A.T @ lam), lam
 
     def node(self, q, v, t) -> Node:
-        raise NotImplementedError("a Hamiltonian system has no discrete Lagrangian; choose carom.EventDriven")
+        raise InputError("a system given by a hamiltonian has no discrete Lagrangian; choose carom.EventDriven()")
 
     def motion(self, q, p, t) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         v = self.velocity(q, p, t)

@@ -157,8 +157,10 @@ class LumpedMechanics(Mechanics):
             return 64 * eps * jnp.abs(jax.jvp(faces, (q,), (jnp.sign(total) * reach,))[1])  # 64 as in Mechanics.rounding
         return 64 * eps * jnp.sum(jnp.abs(jax.jacfwd(faces)(q)) * reach, axis=1)
 
-    def reflect(self, q, v, t, touching) -> tuple[Impulse, Float[Array, " dim"]]:
-        """(2): the impulses on contacts that share no node, and their sum as a covector."""
+    def impulse(self, q, v, t, touching, width, simultaneous, differentiable) -> tuple[Impulse, Float[Array, " dim"]]:
+        """(2), where no two contacts share a node."""
+        if not self.separate:
+            return super().impulse(q, v, t, touching, width, simultaneous, differentiable)
         faces = lambda x: self.faces(x, t)  # noqa: E731
         gaps, back = jax.vjp(faces, q)
         normal = self.space.pull(q, back(jnp.ones_like(gaps))[0])

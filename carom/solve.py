@@ -15,7 +15,7 @@ import numpy as np
 
 from carom.checkpoint import Checkpoint, identity
 from carom.errors import InputError, SolveError
-from carom.methods.method import OK, Chunk, State
+from carom.methods.method import OK, Chunk, Grid, Method, State
 from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem, check_step
@@ -28,7 +28,7 @@ ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and
 
 def solve(
     system: System,
-    method: Any,
+    method: Method,
     q0: Any,
     v0: Any = None,
     *,
@@ -64,16 +64,7 @@ def solve(
     problem = check_problem(system, q0, v0, params, t0, p0)
     system = problem.system
     check_step(system, method, problem.params, step)
-    if system.joints and not getattr(method, "takes_joints", False):
-        raise InputError(f"{type(method).__name__} does not take systems with joints; choose MoreauJean or TimeDG")
-    if not getattr(method, "takes_constraints", True):
-        name = type(method).__name__
-        if system.constraints is not None:
-            raise InputError(f"{name} does not take velocity constraints; choose VariationalCollision, or write them as joints")
-        if problem.q0.shape != problem.p0.shape:
-            raise InputError(f"{name} takes Euclidean spaces only; choose VariationalCollision")
-    if (check := getattr(method, "check", None)) is not None:  # what only the method can say about the problem
-        check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
+    method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
     if stride < 1:
         raise InputError(f"stride must be a positive whole number; got {stride}")
     if every is not None and checkpoint is None:
@@ -129,7 +120,7 @@ class _March:
         self.system, self.method, self.problem, self.step, self.total = system, method, problem, step, total
         self.most = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
         self.stride, self.disk = stride, disk
-        self.length = _chunk_length(total, problem.q0.size * (1 + getattr(method, "stages", 0)))
+        self.length = _chunk_length(total, problem.q0.size * (1 + method.stages))
         self.state = State(problem.t0, problem.q0, problem.p0)
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
@@ -150,10 +141,11 @@ class _March:
 
     def chunk(self, limit: int) -> Chunk:
         room = max(16, LARGEST_CHUNK // (8 * self.problem.q0.size))  # a row holds three states
-        rows = min(ROWS, room) + getattr(self.method, "max_impacts_per_step", 0)
+        rows = min(ROWS, room) + self.method.max_impacts_per_step
         first, last, most = (jnp.asarray(i, jnp.int32) for i in (self.done, limit, self.most - self.impacts))
         problem, dt = self.problem, jnp.asarray(self.step)
-        return _chunk(self.method, self.system, problem.params, self.state, dt, first, last, most, self.length, rows)
+        grid = Grid(dt, first, last, most, self.length, rows)
+        return _chunk(self.method, self.system, problem.params, self.state, grid)
 
     def go(self, bar: "_Bar") -> bool:
         """All chunks; whether Ctrl-C ended them."""
@@ -234,9 +226,9 @@ _traces = [0]  # how often `_chunk` was traced: tells a compilation from a cache
 
 
 @eqx.filter_jit
-def _chunk(method, system, params, state, dt, first, limit, most, length, rows):
+def _chunk(method: Method, system: System, params: Any, state: State, grid: Grid) -> Chunk:
     _traces[0] += 1
-    return method.advance(system, params, state, dt, first, limit, length, rows, most, kernel=True)
+    return method.advance(system, params, state, grid, kernel=True)
 
 
 def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted) -> Status:

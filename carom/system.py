@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint
-from carom.contact.laws import Closed
+from carom.contact.laws import Closed, Impulse, impact_impulse
 from carom.massless import massless_velocity
 from carom.named import Named
 from carom.numerics.linalg import dot, matmul, matvec, solve
@@ -108,7 +108,7 @@ class Mechanics:
     What is constant (the inverse mass matrix of most systems) is computed here, outside every loop.
     """
 
-    lumped = separate = False  # carom/lumped.py: masses at nodes; contacts that share none
+    lumped = False  # carom/lumped.py: masses at nodes
 
     def __init__(self, system: System, params: Any, dim: int):
         self.system, self.params, self.dim = system, params, dim
@@ -334,9 +334,14 @@ class Mechanics:
             small=jax.lax.stop_gradient(small),
         )
 
-    def reflect(self, q, v, t, touching) -> tuple[Any, Array]:
-        """The law of impact where no two contacts share a node, see `LumpedMechanics`."""
-        raise NotImplementedError
+    def impulse(self, q, v, t, touching, width, simultaneous: str, differentiable: bool) -> tuple[Impulse, Float[Array, " n"]]:
+        """The law of impact for the contacts that touch: their impulses, and the sum of these as a covector."""
+        closed = self.closed(q, v, t, touching, width)
+        impulse = impact_impulse(closed, simultaneous, differentiable=differentiable)
+        total = matvec(closed.normals.T, impulse.normal)
+        if self.slip_dim:
+            total = total + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, self.dim)
+        return impulse, self.project(q, v, t, total)
 
     def _coefficients(self, name: str) -> Float[Array, " faces"]:
         values = []

@@ -10,6 +10,7 @@ from conftest import ORDER_4, TRAPEZOIDAL
 
 import carom
 from carom.methods.kicks import reach
+from carom.methods.method import Grid
 from carom.models import BAR_ROWS, bars, bars_exact, contact_force, end_velocities
 
 DT, STEPS = 0.015, 2667  # of Figs 4.2 and 4.3: T = 40
@@ -214,7 +215,7 @@ def test_no_matrix_grows_with_the_square_of_the_nodes():
     whole = jnp.asarray(1, jnp.int32)
 
     def step(params, state, dt):
-        return TRAPEZOIDAL.advance(model.system, params, state, dt, whole, whole, 16, 80, whole)
+        return TRAPEZOIDAL.advance(model.system, params, state, Grid(dt, whole, whole, whole, 16, 80))
 
     def shapes(jaxpr):
         for equation in jaxpr.eqns:

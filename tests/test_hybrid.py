@@ -5,6 +5,7 @@ import pytest
 
 import carom
 from carom import models
+from carom.models.balls import zeno
 
 HYBRID = carom.Hybrid(carom.VariationalCollision(max_impacts_per_step=6), carom.TimeDG(1))
 
@@ -22,6 +23,38 @@ def test_impacts_are_exact_until_they_accumulate_and_then_it_rests(landing):
     assert np.all(landing.v[late] == 0.0) and np.all(np.abs(landing.q[late]) < 1e-15)
     alone = models.zeno_ball().solve(HYBRID.contact)  # control: without the collision integrator impacts come late
     assert np.max(np.abs(alone.impacts.t[:5] - exact)) > 1e-3
+
+
+def test_dense_output_in_flight_and_at_rest(landing):
+    """Between impacts the flow of order 4 is exact, inside steps with impacts too; i(t) balances the momentum, whoever steps."""
+    t = np.sort(np.random.default_rng(3).uniform(0.0, 2.8, 300))  # from 2.94 on, more than six impacts fall into one step
+    q, v, i = zeno(t)
+    np.testing.assert_allclose(landing.dense.q(t)[:, 0], q, atol=1e-11)
+    np.testing.assert_allclose(landing.dense.v(t)[:, 0], v, atol=1e-11)
+    np.testing.assert_allclose(landing.dense.interaction(t)[:, 0], i, atol=1e-11)
+    late = np.linspace(3.2, 5.0, 50)
+    np.testing.assert_allclose(landing.dense.interaction(late)[:, 0], 6 + 2 * (late - 3), atol=1e-11)
+    np.testing.assert_allclose(landing.dense.force(late)[:, 0], 2.0, atol=1e-12)
+    straight = np.interp(t, landing.t, landing.v[:, 0])  # control: between the points of the grid impacts cannot be guessed
+    assert np.max(np.abs(straight - v)) > 0.1
+
+
+def test_moreau_jean_takes_over_too():
+    run = models.zeno_ball().solve(carom.Hybrid(HYBRID.collision, carom.MoreauJean()))
+    assert run.status.ok and np.max(np.diff(run.energy)) < run.dt**2 * 2.0**2 / 8  # where a contact closes that was just opening
+    np.testing.assert_allclose(run.impacts.t[:5], 3 - 2.0 ** (1 - np.arange(5)), atol=1e-12)
+    assert np.all(run.v[run.t > 3.1] == 0.0)
+
+
+def test_friction_in_flight_is_part_of_the_interaction():
+    """A block lands sliding: the jump of its momentum is (tangential, normal) impulse, and i(t) holds both."""
+    run = models.block(slope=0.0).solve(HYBRID, q0=[0.0, 0.6, 0.0], v0=[1.0, -1.0, 0.0], num_steps=30)
+    assert len(run.impacts) >= 1
+    end = run.dense.interaction(run.t[-1])[0]
+    weight = float(run.params["mass"] * run.params["gravity"] * run.t[-1])
+    change = run.p[-1] - run.p[0]
+    assert end[:2].sum() == pytest.approx(change[1] + weight, abs=1e-9)
+    assert end[2:].sum() == pytest.approx(change[0], abs=1e-9) and change[0] < -0.1
 
 
 def test_no_hand_over_adds_energy(landing):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 from carom.contact.laws import impact_impulse, largest_share
 from carom.methods.stepping import Held, Motion
 from carom.numerics.complementarity import Multipliers, friction_impulses
-from carom.numerics.linalg import dot, matmul, matvec
+from carom.numerics.linalg import dot, matmul, matvec, solve
 
 CALM = 2.0  # a contact that meets no faster than so many times what the forces change in a step meets plastically
 
@@ -48,6 +48,19 @@ class Pressed(NamedTuple):
         joints = joints + held.reaction(matvec(held.normals, matvec(loose, found.value)))
         forces = spread(found.value, mechanics._coefficients("friction"), self.sliding, directions)
         return Accelerated(free + matvec(response, found.value), jnp.concatenate([forces, joints]), found.converged)
+
+    def stiffness(self, motion: Motion, q, v, t) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
+        """∂v̇/∂q and ∂v̇/∂v, where joints and closed contacts hold; how their directions change is left out."""
+        slopes = jax.jacfwd(motion.acceleration, argnums=(0, 1))(q, v, t)
+        held = motion.held(q, v, t)
+        slopes = [held.through(slope) for slope in slopes]
+        if motion.mechanics.num_faces:
+            rows = jnp.where(self.closed[:, None], jax.jacfwd(motion.mechanics.faces)(q, t), 0.0)
+            response = held.through(motion.mechanics.inverse_mass_times(q, v, t, rows.T))
+            matrix = matmul(rows, response)
+            ridge = jnp.where(self.closed, 1e-13 * jnp.max(jnp.diagonal(matrix)), 1.0)  # contacts may depend on one another
+            slopes = [slope - matmul(response, solve(matrix + jnp.diag(ridge), matmul(rows, slope))) for slope in slopes]
+        return slopes[0], slopes[1]
 
 
 def press(motion: Motion, q, v, t, dt) -> Pressed:

@@ -10,7 +10,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.contact.laws import SIMULTANEOUS, impact_impulse
-from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TOO_MANY_IMPACTS, UNSETTLED, Chunk, ImpactTable, State
+from carom.methods.method import (
+    NOT_CONVERGED,
+    NOT_FINITE,
+    OK,
+    RESTING,
+    TOO_MANY_IMPACTS,
+    UNSETTLED,
+    Chunk,
+    Grid,
+    ImpactTable,
+    Method,
+    State,
+)
 from carom.numerics.linalg import matvec
 from carom.numerics.trees import choose, write_row
 from carom.system import Mechanics, System
@@ -21,7 +33,7 @@ IDLES = 16  #       impacts in a row without a true flight between them
 EPS = float(np.finfo(float).eps)
 
 
-class EventDriven(eqx.Module):
+class EventDriven(Method):
     """The equations of motion, integrated to a tolerance, with the law of impact applied where and when a gap closes.
 
     With the force f and the contacts φᵢ ≥ 0,
@@ -92,36 +104,29 @@ class EventDriven(eqx.Module):
     def preserves(self) -> tuple[str, ...]:
         return ("non-penetration",)
 
-    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
-        t = jnp.asarray(t0, q0.dtype)
-        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
-
-    def advance(
-        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
-    ) -> Chunk:
-        """Output steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
-        `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
-        n = start.q.shape[0]
+    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
+        """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
+        n, dt = start.q.shape[0], grid.dt
         mechanics = system.bind(params, n)
 
         def time(step):
-            return start.t + (first + step) * dt
+            return grid.time(start, step)
 
         def unfinished(run: _Run):
-            room = run.now.num_impacts + self.max_impacts_per_step <= rows
-            return (run.steps < limit) & (run.now.status == OK) & room & (run.now.num_impacts < most)
+            room = run.now.num_impacts + self.max_impacts_per_step <= grid.rows
+            return (run.steps < grid.limit) & (run.now.status == OK) & room & (run.now.num_impacts < grid.most)
 
         def step(run: _Run):
             now = run.now._replace(t=time(run.steps))
-            now = _output_step(self, mechanics, now, time(run.steps + 1), dt, first + run.steps)
+            now = _output_step(self, mechanics, now, time(run.steps + 1), dt, grid.first + run.steps)
             history = write_row(run.history, run.steps, jnp.concatenate([now.q, now.p]))
             return _Run(run.steps + (now.status == OK), now, history)
 
         zero = jnp.zeros((), jnp.int32)
-        table = ImpactTable.empty(rows, n, mechanics.num_faces)
+        table = ImpactTable.empty(grid.rows, n, mechanics.num_faces)
         ok = jnp.asarray(OK, jnp.int32)
         now = _Now(time(0), start.q, start.p, dt, jnp.zeros_like(dt), zero, zero, zero, table, zero, ok)
-        run = _Run(zero, now, jnp.zeros((length + 1, 2 * n), start.q.dtype))
+        run = _Run(zero, now, jnp.zeros((grid.length + 1, 2 * n), start.q.dtype))
         run = jax.lax.while_loop(unfinished, step, run)
         state = State(time(run.steps), run.now.q, run.now.p)
         return Chunk(state, run.steps, run.now.status, run.history, run.now.table, run.now.num_impacts)

@@ -1,20 +1,26 @@
 """The contract of a method, and the records it fills.
 
-A method is frozen numerics: it has a declared `order`, a tuple `preserves`, and can
+A method is frozen numerics. It derives from `Method`, declares its `order` and what it `preserves`, and can
 
 1. `init(system, q0, v0, t0, params)`: a `State`;
-2. `advance(...)`: many steps of length dt inside one compiled computation, until a limit, a failure or a full impact table.
-   `kernel=True` allows it to be compiled as one kernel (numerics/kernel.py); a method that cannot may ignore it;
-3. `check(system, params, state, dt)`, if it wants: raise an `InputError` for problems that it cannot run.
+2. `advance(system, params, start, grid)`: many steps inside one compiled computation, until a limit, a failure or a full impact
+   table. `kernel=True` allows it to be compiled as one kernel (numerics/kernel.py); a method that cannot may ignore it;
+3. `check(system, params, state, dt)`: raise an `InputError` for problems that it cannot run.
 
 To add a method: write the scheme with numbered equations in the class docstring, return a `Chunk`, declare what it preserves,
 and add it to `tests/test_order.py` and `tests/test_conservation.py`, which measure the declarations.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from carom.errors import InputError
+from carom.numerics.kernel import single_kernel
+from carom.system import System
 
 # What ended a computation; `solution.Status` turns the codes into sentences.
 OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING, CONTACT_UNSOLVED = range(8)
@@ -24,6 +30,21 @@ class State(NamedTuple):
     t: Float[Array, ""]
     q: Float[Array, " n"]
     p: Float[Array, " n"]
+
+
+class Grid(NamedTuple):
+    """The steps that `advance` is asked for, and the room it has. The state at step 0 is at the time t of its `start`."""
+
+    dt: Float[Array, ""]
+    first: Int[Array, ""]  #  the number of the first step
+    limit: Int[Array, ""]  #  how many steps
+    most: Int[Array, ""]  #   how many impacts: the step that reaches them is the last
+    length: int  #            room for so many steps
+    rows: int  #              room for so many impacts
+
+    def time(self, start: State, step) -> Float[Array, ""]:
+        """When the step with this number, counted from `first`, begins."""
+        return start.t + (self.first + step) * self.dt
 
 
 class ImpactTable(NamedTuple):
@@ -71,3 +92,67 @@ class Chunk(NamedTuple):
     impacts: ImpactTable
     num_impacts: Int[Array, ""]
     record: StepRecord | None = None  #  of timestepping methods: contact forces, and what dense output needs
+
+
+class Method(eqx.Module):
+    """What all methods have in common."""
+
+    stages = 0  #                 nodes per step in the `StepRecord`; 0 without one
+    takes_joints = False
+    takes_constraints = True  #   velocity constraints, and spaces with rotations
+
+    order: eqx.AbstractVar[int]
+    preserves: eqx.AbstractVar[tuple[str, ...]]
+    max_impacts_per_step: eqx.AbstractVar[int]
+
+    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
+        """The state with velocity v0."""
+        t = jnp.asarray(t0, q0.dtype)
+        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
+
+    def check(self, system: System, params: Any, state: State, dt: float) -> None:
+        """Refuse what this method cannot run. Methods that refuse more say so before or after this."""
+        name = type(self).__name__
+        if system.joints and not self.takes_joints:
+            raise InputError(f"{name} does not take systems with joints; choose MoreauJean or TimeDG")
+        if self.takes_constraints:
+            return
+        if system.constraints is not None:
+            raise InputError(f"{name} does not take velocity constraints; choose VariationalCollision, or write them as joints")
+        if state.q.shape != state.p.shape:
+            raise InputError(f"{name} takes Euclidean spaces only; choose VariationalCollision")
+        if system.hamiltonian is not None:
+            raise InputError(f"{name} needs a lagrangian, and this system is given by a hamiltonian: choose EventDriven()")
+
+    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
+        """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
+        raise NotImplementedError(f"{type(self).__name__} has no advance")
+
+
+class Advanced(NamedTuple):
+    """What leaves a kernel. The final state is the last row of the history: a state that the loop does not change would be an
+    argument handed through, and that is what a kernel must not do."""
+
+    steps: Int[Array, ""]
+    status: Int[Array, ""]
+    history: Float[Array, "length 2n"]
+    table: ImpactTable
+    num_impacts: Int[Array, ""]
+    record: StepRecord | None = None
+
+
+def as_kernel(
+    go: Callable[..., Advanced], method: Method, system: System, params: Any, start: State, grid: Grid, kernel: bool
+) -> Chunk:
+    """`go(method, system, params, start, grid, good)` as one kernel, or as it is; `good` is false where an input is not finite."""
+    # Everything that may be traced goes in as an argument: a kernel closes over nothing.
+    arrays, functions = eqx.partition((method, system, params, start, grid), eqx.is_array)
+
+    def run(witness, arrays):
+        return go(*eqx.combine(arrays, functions), jnp.isfinite(witness))
+
+    out = single_kernel(run, arrays) if kernel else run(jnp.zeros(()), arrays)
+    n = start.q.shape[0]
+    final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
+    state = State(grid.time(start, out.steps), final[:n], final[n:])
+    return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts, out.record)

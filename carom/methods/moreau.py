@@ -1,6 +1,6 @@
 """The Moreau–Jean scheme: forces, contacts and impacts in one impulse per step."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,17 +9,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import SIMULTANEOUS, Closed, impact_impulse, largest_share
-from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, Chunk, State, StepRecord
-from carom.methods.stepping import Motion, Step, advance
+from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, StepRecord
+from carom.methods.stepping import Motion, Step, Timestepping
 from carom.numerics.complementarity import friction_impulses
 from carom.numerics.kernel import sealed
 from carom.numerics.linalg import dot, matmul, matvec, solve
-from carom.system import System
 
 NEWTON_STEPS = 20
 
 
-class MoreauJean(eqx.Module):
+class MoreauJean(Timestepping):
     """Timestepping without events: one velocity problem per step holds forces, resting contact, friction and impacts.
 
     With the acceleration a = M⁻¹f of the forces, the rows Z of contact normals and tangents at q_i + h v_i/2, and
@@ -48,12 +47,8 @@ class MoreauJean(eqx.Module):
     theta: Float[Array, ""]
     simultaneous: str = eqx.field(static=True)
 
-    stages = 1
     nodes = np.zeros(1)  # positions are straight, velocities constant within a step
     preserves = ("rest",)
-    max_impacts_per_step = 1
-    takes_joints = True
-    takes_constraints = False
 
     def __init__(self, theta: float = 0.5, *, simultaneous: str = "impulse"):
         if not 0 <= theta <= 1:
@@ -65,17 +60,6 @@ class MoreauJean(eqx.Module):
     @property
     def order(self) -> int:
         return 2 if float(self.theta) == 0.5 else 1
-
-    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
-        t = jnp.asarray(t0, q0.dtype)
-        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
-
-    def advance(
-        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
-    ) -> Chunk:
-        """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
-        `most` impacts have happened, the table of `rows` impacts is full, or something fails."""
-        return advance(self, system, params, start, dt, first, limit, length, rows, most, kernel)
 
     def step_function(self, motion: Motion):
         return lambda q, v, t, dt: _step(self, motion, q, v, t, dt)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.contact.impact import Leg, Pending
-from carom.methods.method import OK, TABLE_FULL, ImpactTable, State
+from carom.methods.method import OK, TABLE_FULL, Grid, ImpactTable, State
 from carom.methods.variational import resolve
 from carom.numerics.newton import polish
 
@@ -59,7 +59,8 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     frozen_arrays, frozen_params, frozen_start, frozen_dt = jax.lax.stop_gradient(args)
     fixed_method, fixed_system = eqx.combine(frozen_arrays, functions)
     limit = jnp.asarray(num_steps, jnp.int32)
-    chunk = fixed_method.advance(fixed_system, frozen_params, frozen_start, frozen_dt, zero, limit, num_steps, rows, most)
+    grid = Grid(frozen_dt, zero, limit, most, num_steps, rows)
+    chunk = fixed_method.advance(fixed_system, frozen_params, frozen_start, grid)
     full = (chunk.steps < num_steps) | (chunk.num_impacts > max_impacts)
     status = jnp.where((chunk.status == OK) & full, TABLE_FULL, chunk.status).astype(jnp.int32)
     table = jax.tree.map(lambda column: column[:max_impacts], chunk.impacts)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.methods.method import NOT_FINITE, OK, Chunk, ImpactTable, State, StepRecord
-from carom.numerics.kernel import single_kernel
+from carom.methods.method import NOT_FINITE, OK, Advanced, Chunk, Grid, ImpactTable, Method, State, StepRecord, as_kernel
 from carom.numerics.linalg import matmul, matvec, solve
 from carom.numerics.structure import depends_on
 from carom.numerics.trees import choose, write_row
@@ -111,38 +111,39 @@ class _Run(NamedTuple):
     status: Int[Array, ""]
 
 
-def advance(method: Any, system: System, params, start: State, dt, first, limit, length: int, rows: int, most, kernel: bool):
-    """Many steps of a method that has `stages` and `step_function(motion)`; the body of its `advance`."""
-    n = start.q.shape[0]
-    arrays, functions = eqx.partition((method, system), eqx.is_array)
+class Timestepping(Method):
+    """Methods with a `step_function(motion)`, a function of (q, v, t, dt) that gives a `Step`, and without events."""
 
-    def run(witness, arrays, params, start, dt, first, limit, most):
-        method, system = eqx.combine(arrays, functions)
-        good = jnp.isfinite(witness)
-        return _advance(method, system, params, start, dt, first, limit, length, rows, most, good)
+    max_impacts_per_step = 1
+    takes_joints = True
+    takes_constraints = False
 
-    args = (arrays, params, start, dt, first, limit, most)
-    out = single_kernel(run, *args) if kernel else run(jnp.zeros(()), *args)
-    final = jnp.where(out["steps"] > 0, out["history"][out["steps"] - 1], jnp.concatenate([start.q, start.p]))
-    state = State(start.t + (first + out["steps"]) * dt, final[:n], final[n:])
-    return Chunk(state, out["steps"], out["status"], out["history"], out["table"], out["num_impacts"], out["record"])
+    nodes: eqx.AbstractVar[np.ndarray]  # where in a step, from 0 to 1, the record holds velocities and forces
+
+    @property
+    def stages(self) -> int:
+        return len(self.nodes)
+
+    def step_function(self, motion: Motion) -> Callable[..., Step]:
+        raise NotImplementedError(f"{type(self).__name__} has no step_function")
+
+    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
+        """The steps of `grid` from `start`, until they are done or the table is full or a step fails."""
+        return as_kernel(_advance, self, system, params, start, grid, kernel)
 
 
-def _advance(method, system, params, start: State, dt, first, limit, length, rows, most, good) -> dict[str, Any]:
-    n = start.q.shape[0]
+def _advance(method: Timestepping, system: System, params: Any, start: State, grid: Grid, good) -> Advanced:
+    n, dt = start.q.shape[0], grid.dt
     mechanics = system.bind(params, n)
     motion = Motion(mechanics)
     step = method.step_function(motion)
     stages, faces = method.stages, mechanics.num_faces
 
-    def time(index):
-        return start.t + (first + index) * dt
-
     def unfinished(run: _Run):
-        return (run.steps < limit) & (run.status == OK) & (run.num_impacts < jnp.minimum(most, rows))
+        return (run.steps < grid.limit) & (run.status == OK) & (run.num_impacts < jnp.minimum(grid.most, grid.rows))
 
     def again(run: _Run):
-        t, t_end = time(run.steps), time(run.steps + 1)
+        t, t_end = grid.time(start, run.steps), grid.time(start, run.steps + 1)
         done: Step = step(run.q, run.v, t, dt)
         p = mechanics.momentum(done.q, done.v, t_end)
         finite = jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(p))
@@ -150,29 +151,29 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         kept = status == OK
         table, num_impacts = run.table, run.num_impacts
         if faces:
-            table, hit = impact_row(table, num_impacts, mechanics, done, p, first + run.steps, t_end, kept)
+            table, hit = impact_row(table, num_impacts, mechanics, done, p, grid.first + run.steps, t_end, kept)
             num_impacts = num_impacts + hit
         history = write_row(run.history, run.steps, jnp.concatenate([done.q, p]))
         record = write_row(run.record, run.steps, done.record)
         q, v = choose(kept, (done.q, done.v), (run.q, run.v))
         return _Run(run.steps + kept, q, v, history, record, table, num_impacts, status)
 
-    zeros = lambda *shape: jnp.zeros((length + 1, *shape))  # noqa: E731
+    zeros = lambda *shape: jnp.zeros((grid.length + 1, *shape))  # noqa: E731
     run = _Run(
-        steps=jnp.where(good, 0, limit).astype(jnp.int32),
+        steps=jnp.where(good, 0, grid.limit).astype(jnp.int32),
         q=start.q,
-        v=mechanics.velocity(start.q, start.p, time(0)),
+        v=mechanics.velocity(start.q, start.p, grid.time(start, 0)),
         history=zeros(2 * n),
         record=StepRecord(zeros(stages, n), zeros(stages, motion.rows), zeros(motion.rows)),
-        table=ImpactTable.empty(rows, n, faces),
+        table=ImpactTable.empty(grid.rows, n, faces),
         num_impacts=jnp.zeros((), jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
     )
     run = jax.lax.while_loop(unfinished, again, run)
-    out = {name: getattr(run, name) for name in ("steps", "status", "history", "record")}
-    if faces == 0:
-        return out | {"table": ImpactTable.empty(rows, n, 0), "num_impacts": jnp.zeros((), jnp.int32)}
-    return out | {"table": run.table, "num_impacts": run.num_impacts}
+    table, num_impacts = run.table, run.num_impacts
+    if faces == 0:  # the loop hands them through, see `Advanced`
+        table, num_impacts = ImpactTable.empty(grid.rows, n, 0), jnp.zeros((), jnp.int32)
+    return Advanced(run.steps, run.status, run.history, table, num_impacts, run.record)
 
 
 def impact_row(table: ImpactTable, num_impacts, mechanics: Mechanics, done: Step, p, index, t_end, kept):

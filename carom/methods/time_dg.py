@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import SIMULTANEOUS
+from carom.errors import InputError
 from carom.methods.contact_phase import Pressed, press, strike
-from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, Chunk, State, StepRecord
+from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, State, StepRecord
 from carom.methods.moreau import MoreauJean
-from carom.methods.stepping import Motion, Step, advance
+from carom.methods.stepping import Motion, Step, Timestepping
 from carom.numerics.kernel import once, sealed
-from carom.numerics.linalg import matvec
+from carom.numerics.linalg import matvec, solve
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
 from carom.system import System
 
@@ -48,7 +49,7 @@ def tableau(degree: int, side: str) -> Tableau:
     return Tableau(nodes, weights, integrals(nodes), velocities, kicks)
 
 
-class TimeDG(eqx.Module):
+class TimeDG(Timestepping):
     """Time-discontinuous Galerkin timestepping: velocities are polynomials of degree M in each step and jump between steps.
 
     With the Clenshaw–Curtis nodes c_l and weights β_l, accelerations v̇_l = M⁻¹(f_l + Zᵀr_l) and the impulse p at the end,
@@ -67,9 +68,10 @@ class TimeDG(eqx.Module):
 
     *Preserves*: non-penetration at the nodes of the grid; resting and sticking velocities are zero to rounding. *Order*: M + 1 in
     smooth motion, with contacts that press or without, M + 2 for even M at the nodes of the grid; 1 in L1 through impacts.
-    *Choose it for* long smooth phases between impacts, contact forces of high order, rest after accumulating impacts. Not for stiff
-    springs: the stages are found by fixed-point iteration. An undamped oscillator needs ωh ≤ 2 for M = 1 and 2.83 for M = 2;
-    "-" with M = 3, 4 and "+" with M = 5, 6 amplify it slowly at any h.
+    *Choose it for* long smooth phases between impacts, contact forces of high order, rest after accumulating impacts. Side "+" for
+    stiff dampers: v̇ = −λv decays for every λh > 0, while "-" needs λh ≤ 2, 5.4, 14, 21, 34 for M = 1 … 5. Neither for stiff
+    springs: an undamped oscillator needs ωh ≤ 2 (M = 1), 2.8 (M = 2), 3.0 ("+", M = 3), 5.9 ("+", M = 4), 5.0 ("-", M = 5); "-"
+    with M = 3, 4 and "+" with M = 5, 6 amplify it slowly at any h.
 
     (1), (2) are (67)–(71) and (72)–(75) of [schindler2014], for M = 1 its Algorithms 3.3 and 3.4; (3) is (19), (4) is (20).
     `degree` 0 is `MoreauJean`: θ = 0 for side "-", θ = 1 for side "+".
@@ -84,9 +86,6 @@ class TimeDG(eqx.Module):
     simultaneous: str = eqx.field(static=True)
 
     preserves = ("rest", "non-penetration")
-    max_impacts_per_step = 1
-    takes_joints = True
-    takes_constraints = False
 
     def __init__(self, degree: int = 1, side: str = "-", *, simultaneous: str = "impulse"):
         if int(degree) != degree or not 0 <= degree <= 12:
@@ -102,26 +101,13 @@ class TimeDG(eqx.Module):
         return self.degree + 1 + (self.degree % 2 == 0 and self.degree > 0)
 
     @property
-    def stages(self) -> int:
-        return self.degree + 1
-
-    @property
     def nodes(self) -> np.ndarray:
-        """Where in a step, from 0 to 1, the record holds velocities and forces."""
         return clenshaw_curtis(self.degree)[0] if self.degree else np.zeros(1)
 
-    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
-        t = jnp.asarray(t0, q0.dtype)
-        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
-
-    def advance(
-        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
-    ) -> Chunk:
-        """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
-        `most` impacts have happened, the table of `rows` impacts is full, or something fails."""
-        if any(contact.obstacle for contact in system.contacts):
-            raise ValueError("TimeDG does not take obstacles with several faces; use one Contact per face, or MoreauJean")
-        return advance(self, system, params, start, dt, first, limit, length, rows, most, kernel)
+    def check(self, system: System, params: Any, state: State, dt: float) -> None:
+        super().check(system, params, state, dt)
+        if self.degree and any(contact.obstacle for contact in system.contacts):
+            raise InputError("TimeDG does not take obstacles with several faces; use one Contact per face, or MoreauJean")
 
     def step_function(self, motion: Motion):
         if self.degree == 0:
@@ -181,11 +167,14 @@ def _step(method: TimeDG, motion: Motion, numbers: Tableau, q, v, t, dt) -> Step
 
 
 def _solve_stages(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, dt, kick, pace) -> _Stages:
-    """(1)–(3) by fixed-point iteration: forces at the nodes, velocities and positions from them, and again."""
+    """(1)–(3) by simplified Newton iteration: forces at the nodes, velocities and positions from them, and again. Its matrix, that
+    of the start of the step, takes away what stiff forces would amplify; it is 1 where forces depend on neither q nor v."""
     a, b = jnp.asarray(numbers.velocities), jnp.asarray(numbers.positions)
     kicks = jnp.asarray(numbers.kicks)[:, None] * kick
     times = t + dt * jnp.asarray(numbers.nodes)
     size = jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(kick)) + pace
+
+    correct = _corrector(motion, numbers, pressed, q, v, t, dt)
 
     def velocities(accelerations):
         return v + dt * _product(a, accelerations) + kicks  # (2)
@@ -193,7 +182,7 @@ def _solve_stages(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, d
     def improve(now: _Stages) -> _Stages:
         places = q + dt * _product(b, now.velocities)  # (1)
         found = jax.lax.map(lambda node: pressed.accelerate(motion, *node), (places, now.velocities, times))  # (3)
-        new = velocities(found.acceleration)
+        new = now.velocities + correct(velocities(found.acceleration) - now.velocities)
         scale = size + dt * jnp.max(jnp.abs(found.acceleration))
         change = jnp.max(jnp.abs(new - now.velocities)) / scale
         return _Stages(new, found.acceleration, found.forces, jnp.all(found.solved), change, now.rounds + 1)
@@ -205,6 +194,18 @@ def _solve_stages(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, d
     nothing = jnp.zeros((len(numbers.nodes), motion.rows))
     yes, zero = jnp.asarray(True), jnp.zeros((), int)
     return once(jax.lax.while_loop(unfinished, improve, _Stages(start, 0 * start, nothing, yes, jnp.asarray(jnp.inf), zero)))
+
+
+def _corrector(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, dt):
+    """Newton's correction of all stages from their defect: (1 − h a ⊗ ∂v̇/∂v − h² ab ⊗ ∂v̇/∂q)⁻¹."""
+    if motion.explicit:
+        return lambda defect: defect
+    by_q, by_v = sealed(lambda pressed, q, v, t: pressed.stiffness(motion, q, v, t))(pressed, q, v, t)
+    a, ab = numbers.velocities, numbers.velocities @ numbers.positions
+    s, n = len(numbers.nodes), v.shape[0]
+    blocks = dt * a[:, None, :, None] * by_v[None, :, None, :] + dt**2 * ab[:, None, :, None] * by_q[None, :, None, :]
+    matrix = once(jnp.eye(s * n) - blocks.reshape(s * n, s * n))
+    return lambda defect: solve(matrix, defect.reshape(-1)).reshape(s, n)
 
 
 def _product(matrix: Float[Array, "a b"], rows: Float[Array, "b c"]) -> Float[Array, "a c"]:

@@ -19,15 +19,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.lumped import LumpedMechanics
-from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, TOO_MANY_IMPACTS, ImpactTable, State
+from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, TOO_MANY_IMPACTS, Advanced, Grid, ImpactTable, State
 from carom.numerics.bracketing import is_narrow, open_bracket, propose, update
 from carom.numerics.kernel import once, sealed
 from carom.numerics.trees import choose, write_row
 
 
-class Passed(NamedTuple):
-    """Many steps so far; at the end, what leaves the computation."""
-
+class _Run(NamedTuple):
     steps: Int[Array, ""]
     status: Int[Array, ""]
     history: Float[Array, "length 2n"]
@@ -38,9 +36,9 @@ class Passed(NamedTuple):
     inside: Bool[Array, " k"]  #  on which side of each interface
 
 
-def pass_through(method: Any, system: Any, params: Any, start: State, dt, first, limit, length, rows, most, good) -> Passed:
+def pass_through(method: Any, system: Any, params: Any, start: State, grid: Grid, good) -> Advanced:
     """Smooth steps in a tight loop that ends where a gap changes sign; that one step with care; and again."""
-    n, dim = start.q.shape[0], start.p.shape[0]
+    n, dim, dt, limit = start.q.shape[0], start.p.shape[0], grid.dt, grid.limit
     mechanics: LumpedMechanics = system.bind(params, n)
     quick = method.flow(mechanics, quick=True)
     speed = mechanics.velocity(start.q, start.p, start.t)
@@ -48,13 +46,13 @@ def pass_through(method: Any, system: Any, params: Any, start: State, dt, first,
     noise = mechanics.rounding(start.q, speed, start.t, dt)  # a gap that is zero for long changes its sign by rounding
 
     def time(step):
-        return start.t + (first + step) * dt
+        return grid.time(start, step)
 
-    def unfinished(run: Passed):
-        room = run.num_impacts + method.max_impacts_per_step <= rows
-        return (run.steps < limit) & (run.status == OK) & room & (run.num_impacts < most)
+    def unfinished(run: _Run):
+        room = run.num_impacts + method.max_impacts_per_step <= grid.rows
+        return (run.steps < limit) & (run.status == OK) & room & (run.num_impacts < grid.most)
 
-    def smooth(run: Passed):
+    def smooth(run: _Run):
         def proceed(carry):
             return carry[0] & (carry[1] < limit)
 
@@ -70,26 +68,27 @@ def pass_through(method: Any, system: Any, params: Any, start: State, dt, first,
         _, steps, q, p, history = jax.lax.while_loop(proceed, step, (jnp.asarray(True), run.steps, run.q, run.p, run.history))
         return run._replace(steps=steps, q=q, p=p, history=history)
 
-    def more(run: Passed):
+    def more(run: _Run):
         run = smooth(run)
         asked = run.steps < limit
         step = _Step(run.q, run.p, time(run.steps), run.inside, jnp.asarray(-1), run.table, run.num_impacts, ~asked, run.status)
-        step = _legs(method, mechanics, step, time(run.steps + 1), first + run.steps, noise)
+        step = _legs(method, mechanics, step, time(run.steps + 1), grid.first + run.steps, noise)
         history = write_row(run.history, run.steps, jnp.concatenate([step.q, step.p]))
         steps = run.steps + (asked & (step.status == OK))
-        return Passed(steps, step.status, history, step.table, step.num_impacts, step.q, step.p, step.inside)
+        return _Run(steps, step.status, history, step.table, step.num_impacts, step.q, step.p, step.inside)
 
-    run = Passed(
+    run = _Run(
         steps=jnp.where(good, 0, limit).astype(jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
-        history=jnp.zeros((length + 1, n + dim), start.q.dtype),
-        table=ImpactTable.empty(rows, n, mechanics.num_faces, dim),
+        history=jnp.zeros((grid.length + 1, n + dim), start.q.dtype),
+        table=ImpactTable.empty(grid.rows, n, mechanics.num_faces, dim),
         num_impacts=jnp.zeros((), jnp.int32),
         q=start.q,
         p=start.p,
         inside=(gaps < 0) | ((gaps == 0) & (rates < 0)),
     )
-    return jax.lax.while_loop(unfinished, more, run)
+    run = jax.lax.while_loop(unfinished, more, run)
+    return Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
 
 class _Step(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.contact.impact import End, Leg, Pending, closest_contact, launch, locate, turns, unresolved
-from carom.contact.laws import SIMULTANEOUS, impact_impulse
+from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.methods.method import (
     NOT_CONVERGED,
@@ -17,19 +17,23 @@ from carom.methods.method import (
     OK,
     TOO_MANY_IMPACTS,
     UNSETTLED,
+    Advanced,
     Chunk,
+    Grid,
     ImpactTable,
+    Method,
     State,
+    as_kernel,
 )
 from carom.methods.rules import DIRECTIONS, Composition, FlowMap, Rule, Trapezoidal
 from carom.methods.transmission import pass_through
-from carom.numerics.kernel import once, sealed, single_kernel
-from carom.numerics.linalg import dot, matvec
+from carom.numerics.kernel import once, sealed
+from carom.numerics.linalg import dot
 from carom.numerics.trees import choose, write_row
 from carom.system import Mechanics, System
 
 
-class VariationalCollision(eqx.Module):
+class VariationalCollision(Method):
     """Discrete Lagrangian flow between impacts, Weierstrass–Erdmann conditions at each [fetecau2003].
 
     With a rule Φ_s, its energies E_start, E_end and the contacts φᵢ ≥ 0, a step from (q, p) over h is
@@ -99,12 +103,9 @@ class VariationalCollision(eqx.Module):
         """(1): the discrete flow of the rule."""
         return self.rule.flow(mechanics, quick, self.direction)
 
-    def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
-        t = jnp.asarray(t0, q0.dtype)
-        return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
-
     def check(self, system: System, params: Any, state: State, dt: float) -> None:
         """The discrete Lagrangian must exist, and determine the next step."""
+        super().check(system, params, state, dt)
         if system.hamiltonian is not None:
             raise InputError(
                 "VariationalCollision needs a lagrangian, and this system is given by a hamiltonian: choose EventDriven()"
@@ -129,26 +130,9 @@ class VariationalCollision(eqx.Module):
         result = run(self, system, params, state, jnp.asarray(dt, state.q.dtype), 1, self.max_impacts_per_step)
         return State(result.t[-1], result.q[-1], result.p[-1])
 
-    def advance(
-        self, system: System, params: Any, start: State, dt, first, limit, length: int, rows: int, most, *, kernel: bool = False
-    ) -> Chunk:
-        """Steps first, first+1, … from `start` (the state at step 0 is at time start.t), until `limit` of them are done,
-        `most` impacts have happened, the table of `rows` impacts could overflow, or something fails."""
-        n = start.q.shape[0]
-        # Everything that may be traced goes in as an argument: a kernel closes over nothing.
-        arrays, functions = eqx.partition((self, system), eqx.is_array)
-
-        def run(witness, arrays, params, start, dt, first, limit, most):
-            method, system = eqx.combine(arrays, functions)
-            good = jnp.isfinite(witness)
-            go = pass_through if system.transmits else _advance
-            return go(method, system, params, start, dt, first, limit, length, rows, most, good)
-
-        args = (arrays, params, start, dt, first, limit, most)
-        out = single_kernel(run, *args) if kernel else run(jnp.zeros(()), *args)
-        final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
-        state = State(start.t + (first + out.steps) * dt, final[:n], final[n:])
-        return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts)
+    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
+        """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
+        return as_kernel(pass_through if system.transmits else _advance, self, system, params, start, grid, kernel)
 
 
 def Variational(rule: Rule | None = None) -> VariationalCollision:
@@ -174,34 +158,23 @@ class _Run(NamedTuple):
     status: Int[Array, ""]
 
 
-class _Advanced(NamedTuple):
-    """What leaves the kernel. The final state is the last row of the history: a state that the loop does not change would be an
-    argument handed through, and that is what a kernel must not do."""
-
-    steps: Int[Array, ""]
-    status: Int[Array, ""]
-    history: Float[Array, "length 2n"]
-    table: ImpactTable
-    num_impacts: Int[Array, ""]
-
-
-def _advance(method, system, params, start: State, dt, first, limit, length, rows, most, good) -> _Advanced:
+def _advance(method, system, params, start: State, grid: Grid, good) -> Advanced:
     """Smooth steps in a tight loop that ends where a gap may have closed; that one step with care; and again.
 
     The tight loop holds no branch: what it costs is the flow itself.
     """
-    n, dim = start.q.shape[0], start.p.shape[0]
+    n, dim, dt, limit = start.q.shape[0], start.p.shape[0], grid.dt, grid.limit
     mechanics = system.bind(params, n)
     quick, flow = method.flow(mechanics, quick=True), method.flow(mechanics)
 
     look = sealed(lambda q, p, t: look_at(mechanics, q, p, t))
 
     def time(step):
-        return start.t + (first + step) * dt
+        return grid.time(start, step)
 
     def unfinished(run: _Run):
-        room = run.num_impacts + method.max_impacts_per_step <= rows
-        return (run.steps < limit) & (run.status == OK) & room & (run.num_impacts < most)
+        room = run.num_impacts + method.max_impacts_per_step <= grid.rows
+        return (run.steps < limit) & (run.status == OK) & room & (run.num_impacts < grid.most)
 
     def more(run: _Run):
         run = smooth(run)
@@ -234,7 +207,8 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
     def careful(run: _Run):
         t, t_end = time(run.steps), time(run.steps + 1)
         asked = run.steps < limit  # false: the smooth loop came to the end, and nothing below moves
-        done = collision_step(method, mechanics, flow, run.q, run.p, t, t_end, first + run.steps, run.table, run.num_impacts, asked)
+        index = grid.first + run.steps
+        done = collision_step(method, mechanics, flow, run.q, run.p, t, t_end, index, run.table, run.num_impacts, asked)
         history = write_row(run.history, run.steps, jnp.concatenate([done.q, done.p]))
         steps = run.steps + (asked & (done.status == OK))
         return _Run(steps, done.q, done.p, history, done.table, done.num_impacts, done.status)
@@ -243,15 +217,15 @@ def _advance(method, system, params, start: State, dt, first, limit, length, row
         steps=jnp.where(good, 0, limit).astype(jnp.int32),
         q=start.q,
         p=start.p,
-        history=jnp.zeros((length + 1, n + dim), start.q.dtype),
-        table=ImpactTable.empty(rows, n, mechanics.num_faces, dim),
+        history=jnp.zeros((grid.length + 1, n + dim), start.q.dtype),
+        table=ImpactTable.empty(grid.rows, n, mechanics.num_faces, dim),
         num_impacts=jnp.zeros((), jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
     )
     run = jax.lax.while_loop(unfinished, more, run)
     if mechanics.num_contacts == 0:
-        return _Advanced(run.steps, run.status, run.history, ImpactTable.empty(rows, n, 0, dim), jnp.zeros((), jnp.int32))
-    return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
+        return Advanced(run.steps, run.status, run.history, ImpactTable.empty(grid.rows, n, 0, dim), jnp.zeros((), jnp.int32))
+    return Advanced(run.steps, run.status, run.history, run.table, run.num_impacts)
 
 
 def glide(quick: FlowMap, look, q, p, t, dt, gaps, rates):
@@ -351,15 +325,7 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
     v = mechanics.velocity(q, p, t)
     width = mechanics.rounding(q, v, t, dt)
     touching = (mechanics.gaps(q, t) <= width) | (jnp.arange(mechanics.num_contacts) == closing)
-    if mechanics.separate:
-        impulse, direction = mechanics.reflect(q, v, t, touching)
-    else:
-        closed = mechanics.closed(q, v, t, touching, width)
-        impulse = impact_impulse(closed, method.simultaneous, differentiable=differentiable)
-        direction = matvec(closed.normals.T, impulse.normal)
-        if mechanics.slip_dim:
-            direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
-        direction = mechanics.project(q, v, t, direction)
+    impulse, direction = mechanics.impulse(q, v, t, touching, width, method.simultaneous, differentiable)
     drift = dot(impulse.normal, mechanics.gap_drift(q, t))
     # κ must exist for every length down to 0, where the balance is exactly the parabola (2) of contact/impact.py.
     curvature = dot(direction, mechanics.inverse_mass_times(q, v, t, direction))
