@@ -214,6 +214,7 @@ class _Plan:
         numbers, rest = eqx.partition((method, system), eqx.is_inexact_array)
         self.method, self.system = eqx.combine(jax.tree.map(lambda x: x.astype(dtype), numbers), rest)
         self.lanes, self.saved, self.dtype, self.devices = lanes, saved, dtype, devices
+        self.own_steps = bool(np.any(lanes.dt != lanes.dt[0]))
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
@@ -241,7 +242,8 @@ class _Plan:
         lanes, count = self.lanes, block.stop - block.start
         fill = lambda x: self.fill(x[block])  # noqa: E731
         shared: Any = [x.astype(self.dtype) for x in lanes.shared]
-        course = Course(shared, [fill(x) for x in lanes.each], fill(self.t0), fill(lanes.dt))
+        dt: Any = fill(lanes.dt) if self.own_steps else lanes.dt[0].astype(self.dtype)
+        course = Course(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
         none: Any = np.zeros(self.size, np.int32)
         status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
         fleet = Fleet(fill(lanes.q), fill(lanes.p), none, none, status)
@@ -250,10 +252,6 @@ class _Plan:
             for i, until in enumerate(saved):
                 fleet, energy = self.advance(course, fleet, until)
                 self.store(block, i, jax.device_get(fleet), jax.device_get(energy))
-
-    @property
-    def t0(self) -> np.ndarray:
-        return np.broadcast_to(np.asarray(self.lanes.problem.t0), self.lanes.dt.shape)
 
     def fill(self, values: np.ndarray) -> Any:
         """Lanes along the last axis, repeated up to the size of a block."""
@@ -286,7 +284,7 @@ def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, p
     rows = ROWS + method.max_impacts_per_step
 
     def lane(args):
-        each, t0, dt, one = args
+        each, dt, one = args
         params = assembly(course.shared, each)
 
         def going(one: Fleet):
@@ -295,14 +293,15 @@ def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, p
         def go_on(one: Fleet):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
             grid = Grid(dt, one.step, until - one.step, most, longest, rows)
-            chunk = method.advance(system, params, State(t0, one.q, one.p), grid)
+            chunk = method.advance(system, params, State(course.t0, one.q, one.p), grid)
             status = chunk.status.astype(jnp.int32)
             return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
 
         return jax.lax.while_loop(going, go_on, one)
 
     first = lambda tree: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), tree)  # noqa: E731
-    out = jax.lax.map(lane, first((course.each, course.t0, course.dt, fleet)))
+    steps = jnp.broadcast_to(course.dt, fleet.step.shape)
+    out = jax.lax.map(lane, first((course.each, steps, fleet)))
     fleet = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), out)
     return fleet, _energies(system, assembly, course, fleet)
 
@@ -313,5 +312,4 @@ def _energies(system, assembly, course: Course, fleet: Fleet) -> Float[Array, " 
         t = course.t0 + step * course.dt
         return m.energy(q, m.velocity(q, p, t), t)
 
-    varies = Course(False, True, True, True)  # pyright: ignore[reportArgumentType]
-    return over_lanes(one, [varies, True, True, True])(course, fleet.q, fleet.p, fleet.step)
+    return over_lanes(one, [course.varies, True, True, True])(course, fleet.q, fleet.p, fleet.step)

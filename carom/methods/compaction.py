@@ -46,8 +46,13 @@ class Course(NamedTuple):
 
     shared: list[Array]
     each: list[Float[Array, "... lanes"]]
-    t0: Float[Array, " lanes"]
-    dt: Float[Array, " lanes"]
+    t0: Float[Array, ""]
+    dt: Float[Array, "*lanes"]  # one for all, or one each
+
+    @property
+    def varies(self) -> Any:
+        """For `over_lanes`: what differs from lane to lane."""
+        return Course(False, True, False, jnp.ndim(self.dt) > 0)  # pyright: ignore[reportArgumentType]
 
 
 def advance_lanes(
@@ -77,7 +82,7 @@ class _Traffic(NamedTuple):
 
 
 def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, pool: int) -> Fleet:
-    varies = Course(False, True, True, True)  # pyright: ignore[reportArgumentType]
+    varies = course.varies
     bind = lambda course, n: _Bound(method, system.bind(params_of(course.shared, course.each), n), course)  # noqa: E731
     cruise = over_lanes(lambda c, one: _cruise(bind(c, one.q.shape[0]), one), [varies, True])
     bounce = over_lanes(lambda c, one, until: _bounce(bind(c, one.q.shape[0]), one, until), [varies, True, False])
@@ -109,7 +114,7 @@ def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, 
         place = (jnp.arange(size) + base) % jnp.maximum(total, 1) + 1
         members = jnp.minimum(jnp.searchsorted(rank, place), lanes - 1)
         take = lambda tree: jax.tree.map(lambda x: jnp.take(x, members, axis=-1), tree)  # noqa: E731
-        ours, pooled = course._replace(each=take(course.each), t0=take(course.t0), dt=take(course.dt)), take(fleet)
+        ours, pooled = course._replace(each=take(course.each), dt=take(course.dt) if varies.dt else course.dt), take(fleet)
         idle = jnp.arange(size) >= total
         out, hard = function(ours, pooled._replace(step=jnp.where(idle, until, pooled.step)), until)
         slot = (rank - 1 - base) % jnp.maximum(total, 1)

@@ -23,12 +23,13 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 from jax.extend import core
+from jax.extend.core import jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from carom.numerics.kernel import tagged
 from carom.numerics.tables import (
     CALLS,
     ELEMENTWISE,
-    KNOWABLE,
     MOVES,
     REDUCTIONS,
     Table,
@@ -36,6 +37,7 @@ from carom.numerics.tables import (
     flat,
     groups,
     is_known,
+    simplified,
     split,
     table_of,
     unflat,
@@ -116,15 +118,13 @@ class _Lanes:
         if name in MOVES:
             return [MOVES[name](args, eqn.params, eqn.outvars[0].aval)]
         if name in REDUCTIONS:
-            return [self.reduce(REDUCTIONS[name], args[0], eqn.params["axes"])]
+            return [self.reduce(*REDUCTIONS[name], args[0], eqn.params["axes"], eqn.outvars[0].aval.dtype)]
         if name in ("jit", "pjit") and eqn.params["name"] == "sealed_call":
             return self.sealed(eqn, args)
         if name in CALLS:
             inner = eqn.params[CALLS[name]]
             closed = inner if hasattr(inner, "consts") else core.ClosedJaxpr(inner, [])
             return self.run(closed.jaxpr, _consts(closed), args)
-        if all(is_known(entry) for a in args for entry in a.reshape(-1)) and name in KNOWABLE:
-            return self.known(eqn, args)
         special = getattr(self, f"_{name}", None)
         if special is not None:
             outs = special(eqn, args)
@@ -136,31 +136,33 @@ class _Lanes:
             return self.elementwise(eqn, args)
         return self.general(eqn, args)
 
-    def known(self, eqn: Any, args: list[Table]) -> list[Table]:
-        """An operation on constants is done at once: what is known to be constant may choose a branch or an index."""
-        out = KNOWABLE[eqn.primitive.name](*args)
-        return [split(np.broadcast_to(out, eqn.outvars[0].aval.shape).astype(eqn.outvars[0].aval.dtype), False)]
-
     def elementwise(self, eqn: Any, args: list[Table]) -> list[Table]:
-        bind, shape = functools.partial(eqn.primitive.bind, **eqn.params), eqn.outvars[0].aval.shape
-        columns = [np.broadcast_to(a, shape).reshape(-1) for a in args]
-        return [table_of([bind(*self.level(*entries)) for entries in zip(*columns, strict=True)], shape)]
+        bind, aval = functools.partial(eqn.primitive.bind, **eqn.params), eqn.outvars[0].aval
+        columns = [np.broadcast_to(a, aval.shape).reshape(-1) for a in args]
+        rows = [self.entry(eqn.primitive.name, bind, entries, aval.dtype) for entries in zip(*columns, strict=True)]
+        return [table_of(rows, aval.shape)]
+
+    def entry(self, name: str, bind: Callable[..., Any], entries: Sequence[Any], dtype: Any) -> Any:
+        """One operation on rows; what constants decide is done at once, and may then choose a branch or an index."""
+        known = simplified(name, entries, dtype)
+        return bind(*self.level(*entries)) if known is None else known
 
     def sealed(self, eqn: Any, args: list[Table]) -> list[Table]:
+        """A call of its own. Only rows that it needs go in, and only rows that it computes come out."""
         closed, shapes = eqn.params["jaxpr"], [a.shape for a in args]
         entries = flat(args)
         known = {i: entry for i, entry in enumerate(entries) if is_known(entry)}
+        rows = [entry for i, entry in enumerate(entries) if i not in known]
+        key = id(closed), *((i, str(value)) for i, value in known.items()), *(np.ndim(row) for row in rows)
+        if key not in self.calls:
 
-        def sealed_call(rows):
-            rest = iter(rows)
-            every = [known[i] if i in known else next(rest) for i in range(len(entries))]
-            outs = self.run(closed.jaxpr, _consts(closed), unflat(every, shapes))
-            return [self.full(row) for row in flat(outs)]
+            def inside(rows):
+                rest = iter(rows)
+                every = [known[i] if i in known else next(rest) for i in range(len(entries))]
+                return flat(self.run(closed.jaxpr, _consts(closed), unflat(every, shapes)))
 
-        key = id(closed), *((i, str(value)) for i, value in known.items())
-        call = self.calls.setdefault(key, tagged(jax.jit(sealed_call), inlineable="false"))
-        rows = call([entry for i, entry in enumerate(entries) if i not in known])
-        return unflat(rows, [v.aval.shape for v in eqn.outvars])
+            self.calls[key] = _Call(inside, rows)
+        return unflat(self.calls[key](rows), [v.aval.shape for v in eqn.outvars])
 
     def level(self, *rows: Any) -> list[Any]:
         """Rows of the same length: values that all lanes share are repeated where others are not shared."""
@@ -178,12 +180,12 @@ class _Lanes:
         outs = jax.vmap(bind, in_axes=-1, out_axes=-1)(*arrays) if args else bind()
         return [split(out, bool(args)) for out in (outs if eqn.primitive.multiple_results else [outs])]
 
-    def reduce(self, combine: Callable[..., Any], table: Table, axes: Sequence[int]) -> Table:
+    def reduce(self, name: str, combine: Callable[..., Any], table: Table, axes: Sequence[int], dtype: Any) -> Table:
         kept = [i for i in range(table.ndim) if i not in axes]
         flat = table.transpose(*kept, *axes).reshape(*(table.shape[i] for i in kept), -1)
         out = np.empty(flat.shape[:-1], object)
         for index in np.ndindex(out.shape):
-            out[index] = functools.reduce(lambda a, b: combine(*self.level(a, b)), flat[index])
+            out[index] = functools.reduce(lambda a, b: self.entry(name, combine, (a, b), dtype), flat[index])
         return out
 
     # -- operations of their own ---------------------------------------------------------------------------------------
@@ -191,7 +193,13 @@ class _Lanes:
     def _select_n(self, eqn: Any, args: list[Table]) -> list[Table]:
         which, *cases = args
         which = np.broadcast_to(which, cases[0].shape)
-        rows = [lax.select_n(*self.level(*e)) for e in zip(which.reshape(-1), *(c.reshape(-1) for c in cases), strict=True)]
+
+        def choose(index, *options):
+            if is_known(index):
+                return options[int(index)]
+            return lax.select_n(*self.level(index, *(jnp.asarray(o, eqn.outvars[0].aval.dtype) for o in options)))
+
+        rows = [choose(*e) for e in zip(which.reshape(-1), *(c.reshape(-1) for c in cases), strict=True)]
         return [table_of(rows, cases[0].shape)]
 
     def _dot_general(self, eqn: Any, args: list[Table]) -> list[Table] | None:
@@ -207,8 +215,9 @@ class _Lanes:
         return [table_of(rows, free[0] + free[1])]
 
     def inner_product(self, a: Table, b: Table, dtype: Any) -> Any:
-        products = [operator.mul(*(jnp.asarray(x, dtype) for x in self.level(x, y))) for x, y in zip(a, b, strict=True)]
-        return functools.reduce(lambda x, y: operator.add(*self.level(x, y)), products, jnp.zeros((), dtype))
+        mul = lambda *rows: operator.mul(*(jnp.asarray(row, dtype) for row in rows))  # noqa: E731
+        products = [self.entry("mul", mul, pair, dtype) for pair in zip(a, b, strict=True)]
+        return functools.reduce(lambda x, y: self.entry("add", operator.add, (x, y), dtype), products, np.zeros((), dtype)[()])
 
     def _arg(self, eqn: Any, args: list[Table], better: Callable[..., Any]) -> list[Table]:
         """argmin and argmax: the first of the best; one that is not a number counts as best."""
@@ -257,6 +266,8 @@ class _Lanes:
         """`size` entries along an axis from `start` on, which may differ from lane to lane."""
         last = table.shape[axis] - size
         options = [np.take(table, range(first, first + size), axis) for first in range(last + 1)]
+        if is_known(start):
+            return options[int(np.clip(start, 0, last))]
         chosen = options[0]
         for first, option in enumerate(options[1:], 1):
             there = start >= first
@@ -314,21 +325,33 @@ class _Lanes:
         def step(rows, entries):
             tables = [*constants, *unflat(rows, carry_shapes), *unflat(entries, x_shapes)]
             outs = self.run(inner, _consts(p["jaxpr"]), tables)
-            rows, ys = outs[:num_carry], outs[num_carry:]
-            return [self.full(row) for row in flat(rows)], [self.full(row) for row in flat(ys)]
+            new, ys = flat(outs[:num_carry]), flat(outs[num_carry:])
+            new = [self.full(row) if np.ndim(old) else jnp.asarray(row, old.dtype) for row, old in zip(new, rows, strict=True)]
+            return new, [self.full(row) for row in ys]
 
         columns = [
             jnp.stack(self.level(*x.reshape(p["length"], -1)[:, i]))
             for x, s in zip(xs, x_shapes, strict=True)
             for i in range(math.prod(s))
         ]
-        rows = [self.full(row) for row in flat(carry)]
+        dtypes = [table_dtype.aval.dtype for table_dtype in inner.invars[len(constants) : len(constants) + num_carry]]
+        start = [np.asarray(row, d) if is_known(row) else row for table, d in zip(carry, dtypes, strict=True) for row in table.flat]
+        rows = self.widened(lambda rows: step(rows, [column[0] for column in columns])[0], start)
         rows, ys = lax.scan(step, rows, columns, length=p["length"], reverse=p["reverse"], unroll=p["unroll"])
         stacked = [
             table_of([y[i] for i in range(p["length"]) for y in group], (p["length"], *shape))
             for group, shape in zip(groups(ys, y_shapes), y_shapes, strict=True)
         ]
         return [*unflat(rows, carry_shapes), *stacked]
+
+    def widened(self, step: Callable[..., list[Any]], rows: list[Any]) -> list[Any]:
+        """The rows that a loop carries, as wide as it makes them: what all lanes share, such as a counter, stays one number."""
+        rows = [jnp.asarray(row) for row in rows]
+        while True:
+            widths = [out.ndim for out in jax.eval_shape(step, rows)]
+            if all(width <= row.ndim for width, row in zip(widths, rows, strict=True)):
+                return rows
+            rows = [self.full(row) if width else row for width, row in zip(widths, rows, strict=True)]
 
     def _cond(self, eqn: Any, args: list[Table]) -> list[Table]:
         which, *operands = args
@@ -349,6 +372,36 @@ class _Lanes:
             outs = lax.cond(jnp.any(here), taken, lambda: [jnp.zeros(self.lanes, dtype) for dtype in dtypes])
             rows = [lax.select(here, new, old) for new, old in zip(outs, rows, strict=True)]
         return unflat(rows, shapes)
+
+
+class _Call:
+    """A function from rows to rows as a call of its own, without arguments that do not matter and results that are no news."""
+
+    def __init__(self, function: Callable[..., list[Any]], rows: list[Any]):
+        self.known: dict[int, Any] = {}  #   results that are constants
+        self.given: dict[int, int] = {}  #   results that are arguments, by their places
+
+        def inside(rows):
+            outs = function(rows)
+            self.known = {i: out for i, out in enumerate(outs) if is_known(out)}
+            return [out for i, out in enumerate(outs) if i not in self.known]
+
+        closed = jax.make_jaxpr(inside)(rows)
+        jaxpr, self.size = closed.jaxpr, len(self.known) + len(closed.jaxpr.outvars)
+        places = [i for i in range(self.size) if i not in self.known]
+        invars = list(jaxpr.invars)
+        for place, var in zip(places, jaxpr.outvars, strict=True):
+            if not isinstance(var, core.Literal) and var in invars:
+                self.given[place] = invars.index(var)
+        self.computed = [place for place in places if place not in self.given]
+        live, self.used = dce_jaxpr(jaxpr, [place in self.computed for place in places])
+        inner = jaxpr_as_fun(core.ClosedJaxpr(live, closed.consts))
+        self.call = tagged(jax.jit(lambda rows: inner(*rows)), inlineable="false") if self.computed else lambda rows: []
+
+    def __call__(self, rows: list[Any]) -> list[Any]:
+        found = iter(self.call([row for row, used in zip(rows, self.used, strict=True) if used]))
+        others = {place: rows[i] for place, i in self.given.items()} | self.known
+        return [others[place] if place in others else next(found) for place in range(self.size)]
 
 
 def _consts(closed: Any) -> list[Table]:

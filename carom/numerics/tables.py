@@ -101,13 +101,13 @@ MOVES: dict[str, Callable[..., Table]] = {
     "copy": lambda args, params, aval: args[0],
     "stop_gradient": lambda args, params, aval: args[0],
 }
-REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "reduce_sum": operator.add,
-    "reduce_prod": operator.mul,
-    "reduce_max": jnp.maximum,
-    "reduce_min": jnp.minimum,
-    "reduce_and": operator.and_,
-    "reduce_or": operator.or_,
+REDUCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "reduce_sum": ("add", operator.add),
+    "reduce_prod": ("mul", operator.mul),
+    "reduce_max": ("max", jnp.maximum),
+    "reduce_min": ("min", jnp.minimum),
+    "reduce_and": ("and", operator.and_),
+    "reduce_or": ("or", operator.or_),
 }
 CALLS = {
     "jit": "jaxpr",
@@ -119,19 +119,52 @@ CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
+# Operations on constants, done at once.
 KNOWABLE: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
     "add": np.add,
+    "add_any": np.add,
+    "and": np.bitwise_and,
     "sub": np.subtract,
     "mul": np.multiply,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "not": np.invert,
+    "or": np.bitwise_or,
+    "sign": np.sign,
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
     "eq": np.equal,
     "ne": np.not_equal,
-    "select_n": lambda which, *cases: np.choose(which.astype(int), cases),
     "convert_element_type": lambda x: x,
 }
+
+
+def simplified(name: str, entries: Sequence[Any], dtype: Any) -> Any:
+    """The result of an operation where constants among its entries say it, or None. Masses and normals are full of zeros and ones,
+    and the compiler may not drop 0·x, since x might be infinite; here lanes with such an x have failed already."""
+    if name in KNOWABLE and all(is_known(entry) for entry in entries):
+        return np.asarray(KNOWABLE[name](*(np.asarray(entry) for entry in entries))).astype(dtype)[()]
+    if not np.issubdtype(dtype, np.inexact):
+        return None
+    zero = [is_known(entry) and entry == 0 for entry in entries]
+    one = [is_known(entry) and entry == 1 for entry in entries]
+    if name == "mul":
+        if any(zero):
+            return np.zeros((), dtype)[()]
+        return entries[1] if one[0] else entries[0] if one[1] else None
+    if name in ("add", "add_any"):
+        return entries[1] if zero[0] else entries[0] if zero[1] else None
+    if name == "sub" and zero[1]:
+        return entries[0]
+    if name == "div":
+        return np.zeros((), dtype)[()] if zero[0] else entries[0] if one[1] else None
+    return None
+
+
 ELEMENTWISE = frozenset(
     [
         "abs",
