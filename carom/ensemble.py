@@ -1,9 +1,10 @@
 """Many trajectories at once: blocks of lanes on all cores of a CPU, or on all GPUs."""
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,10 +19,12 @@ from carom.methods.compaction import Course, Fleet, advance_lanes
 from carom.methods.method import OK, Grid, State
 from carom.methods.variational import VariationalCollision
 from carom.numerics.lanes import over_lanes
+from carom.progress import Bar
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem
 
-BLOCK, POOL = 256, 64  # lanes that are computed together on a CPU: their states fit into its fastest cache
+BLOCK, POOL = 256, 128  # lanes that are computed together on a CPU: their states fit into its fastest cache
+TASK = 8  # blocks that are handed over together: a hand-over costs as much as half a block
 GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
 ROWS = 256  # impacts between two looks, for methods that go lane by lane
 NOT_A_LANE = -1  # the status of what fills the last block
@@ -41,6 +44,7 @@ def ensemble(
     save: int | Sequence[int] | None = None,
     dtype: Any = np.float64,
     devices: Sequence[Any] | None = None,
+    progress: bool | None = None,
     name: str = "ensemble",
 ) -> Ensemble:
     """Simulate many independent trajectories (lanes): what `solve` does for one, with the same numbers.
@@ -51,6 +55,7 @@ def ensemble(
     - `save`: which states to keep beside the last: every so many steps (with the first), or a list of steps.
     - `dtype`: float64, or float32 for GPUs that are slow in double precision: states are then good to 7 digits at best.
     - `devices`: JAX devices to use, by default all of them; on a CPU, every core.
+    - `progress`: a bar on stderr; by default when that is a terminal and the work takes longer than a second.
 
     Lanes do not disturb one another: one that fails is NaN from there on, and `.status` says which and why. Bad input raises
     `InputError` with the first lane it was found in.
@@ -61,9 +66,9 @@ def ensemble(
     devices = list(jax.devices() if devices is None else devices)
     plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)
     clock = time.perf_counter()
-    plan.run(plan.blocks[0], [0])  # nothing is done here but compiling
+    plan.run(plan.tasks[0], [0])  # nothing is done here but compiling
     compiled = time.perf_counter()
-    plan.run_all()
+    plan.run_all(Bar(progress))
     q, p = plan.q, plan.p
     late = plan.steps[:, None] < np.asarray(saved)
     q[late], p[late] = np.nan, np.nan
@@ -218,29 +223,33 @@ class _Plan:
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
-        largest = BLOCK if on_cpu else GPU_BLOCK
-        self.size = min(largest, 1 << (share - 1).bit_length())
-        self.pool = max(1, self.size * POOL // BLOCK if on_cpu else self.size // GPU_SHARE)
-        self.blocks = [slice(i, min(i + self.size, count)) for i in range(0, count, self.size)]
-        # Each device has one worker; a CPU that JAX sees as one device has one per core, since a block runs on one core.
+        # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
         self.workers = len(os.sched_getaffinity(0)) if on_cpu and len(devices) == 1 else len(devices)
+        self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
+        self.pool = max(1, self.block * POOL // BLOCK if on_cpu else self.block // GPU_SHARE)
+        blocks = -(-count // self.block)
+        together = TASK if on_cpu and blocks >= TASK else 1
+        self.size = self.block * together  # of a task
+        self.tasks = [slice(a * self.block, min(b * self.block, count)) for a, b in _shares(blocks, together, self.workers)]
         self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
         self.steps, self.status = np.zeros(count, np.int32), np.zeros(count, np.int32)
         self.energy, self.impacts = np.empty((count, len(saved))), np.zeros((count, len(saved)), np.int32)
 
-    def run_all(self) -> None:
-        if self.workers == 1 or len(self.blocks) == 1:
-            for block in self.blocks:
-                self.run(block, self.saved)
-            return
-        with ThreadPoolExecutor(self.workers) as workers:
-            tasks = [workers.submit(self.run, block, self.saved, i % len(self.devices)) for i, block in enumerate(self.blocks)]
-            for task in tasks:
-                task.result()
+    def run_all(self, bar: Bar) -> None:
+        count, done = len(self.lanes.q), 0
+        with bar, ThreadPoolExecutor(self.workers) as workers:
+            tasks = {workers.submit(self.run, task, self.saved, i % len(self.devices)): task for i, task in enumerate(self.tasks)}
+            try:
+                for finished in as_completed(tasks):
+                    finished.result()
+                    done += tasks[finished].stop - tasks[finished].start
+                    bar.update(done / count, f"{done:,} of {count:,} lanes")
+            finally:  # after a failure or Ctrl-C, what has not begun does not begin
+                workers.shutdown(wait=False, cancel_futures=True)
 
-    def run(self, block: slice, saved: list[int], device: int = 0) -> None:
-        lanes, count = self.lanes, block.stop - block.start
-        fill = lambda x: self.fill(x[block])  # noqa: E731
+    def run(self, task: slice, saved: list[int], device: int = 0) -> None:
+        lanes, count = self.lanes, task.stop - task.start
+        fill = lambda x: self.fill(x[task])  # noqa: E731
         shared: Any = [x.astype(self.dtype) for x in lanes.shared]
         dt: Any = fill(lanes.dt) if self.own_steps else lanes.dt[0].astype(self.dtype)
         course = Course(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
@@ -248,13 +257,14 @@ class _Plan:
         status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
         fleet = Fleet(fill(lanes.q), fill(lanes.p), none, none, status)
         with jax.enable_x64(self.dtype == np.float64):
-            course, fleet = jax.device_put((course, fleet), self.devices[device])
+            if len(self.devices) > 1 or self.devices[0] != jax.devices()[0]:
+                course, fleet = jax.device_put((course, fleet), self.devices[device])
             for i, until in enumerate(saved):
                 fleet, energy = self.advance(course, fleet, until)
-                self.store(block, i, jax.device_get(fleet), jax.device_get(energy))
+                self.store(task, i, jax.device_get(fleet), jax.device_get(energy))
 
     def fill(self, values: np.ndarray) -> Any:
-        """Lanes along the last axis, repeated up to the size of a block."""
+        """Lanes along the last axis, repeated up to the size of a task."""
         some = np.moveaxis(values.astype(self.dtype), 0, -1)
         return np.concatenate([some, np.repeat(some[..., -1:], self.size - some.shape[-1], axis=-1)], axis=-1)
 
@@ -262,25 +272,40 @@ class _Plan:
         longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
         compact = isinstance(self.method, VariationalCollision) and not self.system.transmits
         step: Callable[..., Any] = _together if compact else _one_by_one
-        return step(self.method, self.system, self.lanes.assembly, course, fleet, jnp.asarray(until, jnp.int32), self.pool, longest)
+        sizes = _Sizes(self.block, self.pool, longest)
+        return step(self.method, self.system, self.lanes.assembly, course, fleet, np.asarray(until, np.int32), sizes)
 
-    def store(self, block: slice, i: int, fleet: Fleet, energy: np.ndarray) -> None:
-        count = block.stop - block.start
-        self.q[block, i], self.p[block, i] = fleet.q.T[:count], fleet.p.T[:count]
-        self.steps[block], self.status[block] = fleet.step[:count], fleet.status[:count]
-        self.energy[block, i], self.impacts[block, i] = energy[:count], fleet.impacts[:count]
+    def store(self, task: slice, i: int, fleet: Fleet, energy: np.ndarray) -> None:
+        count = task.stop - task.start
+        self.q[task, i], self.p[task, i] = fleet.q.T[:count], fleet.p.T[:count]
+        self.steps[task], self.status[task] = fleet.step[:count], fleet.status[:count]
+        self.energy[task, i], self.impacts[task, i] = energy[:count], fleet.impacts[:count]
+
+
+class _Sizes(NamedTuple):
+    block: int  #    lanes that are computed together
+    pool: int  #     lanes whose impacts are
+    longest: int  #  steps between two states that are saved
+
+
+def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
+    """Blocks cut into tasks of `most` at most, evenly, and a multiple of the workers where there are enough."""
+    tasks = -(-blocks // most)
+    tasks = min(-(-tasks // workers) * workers, blocks)
+    edges = [blocks * i // tasks for i in range(tasks + 1)]
+    return list(itertools.pairwise(edges))
 
 
 @eqx.filter_jit
-def _together(method, system, assembly, course: Course, fleet: Fleet, until, pool: int, longest: int) -> tuple[Fleet, Array]:
-    """A block by compaction."""
-    fleet = advance_lanes(method, system, assembly, course, fleet, until, pool, kernel=True)
+def _together(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
+    """A task by compaction, block by block."""
+    fleet = advance_lanes(method, system, assembly, course, fleet, until, sizes.block, sizes.pool, kernel=True)
     return fleet, _energies(system, assembly, course, fleet)
 
 
 @eqx.filter_jit
-def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, pool: int, longest: int) -> tuple[Fleet, Array]:
-    """A block for methods that know nothing of lanes: one after the other."""
+def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
+    """A task for methods that know nothing of lanes: one after the other."""
     rows = ROWS + method.max_impacts_per_step
 
     def lane(args):
@@ -292,7 +317,7 @@ def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, p
 
         def go_on(one: Fleet):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
-            grid = Grid(dt, one.step, until - one.step, most, longest, rows)
+            grid = Grid(dt, one.step, until - one.step, most, sizes.longest, rows)
             chunk = method.advance(system, params, State(course.t0, one.q, one.p), grid)
             status = chunk.status.astype(jnp.int32)
             return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)

@@ -1,7 +1,6 @@
 """The verb: run compiled chunks from a host loop, with progress, bounded memory and everything kept when something fails."""
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import numpy as np
 from carom.checkpoint import Checkpoint, identity
 from carom.errors import InputError, SolveError
 from carom.methods.method import OK, Chunk, Grid, Method, State
+from carom.progress import Bar
 from carom.solution import Impacts, Solution, Status, describe
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem, check_step
@@ -78,7 +78,7 @@ def solve(
             return _checked(finished, throw)
     march = _March(system, method, problem, step, total, max_impacts, stride, disk)
     march.compile()
-    interrupted = march.go(_Bar(total, max_impacts, progress))
+    interrupted = march.go(Bar(progress))
 
     impacts = Impacts.from_tables(march.tables, problem.q0.size, problem.owner, problem.contact_names)
     n = problem.q0.size
@@ -147,7 +147,7 @@ class _March:
         grid = Grid(dt, first, last, most, self.length, rows)
         return _chunk(self.method, self.system, problem.params, self.state, grid)
 
-    def go(self, bar: "_Bar") -> bool:
+    def go(self, bar: Bar) -> bool:
         """All chunks; whether Ctrl-C ended them."""
         with bar, _Interrupt() as interrupt:
             while self.done < self.total and self.code == OK and self.impacts < self.most and not interrupt.asked:
@@ -155,7 +155,8 @@ class _March:
                     self.advance()
                 except KeyboardInterrupt:
                     interrupt.asked = True
-                bar.update(self.done, self.impacts)
+                share = max(self.done / self.total, self.impacts / self.most)
+                bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts")
         unfinished = interrupt.asked and self.done < self.total and self.code == OK and self.impacts < self.most
         if unfinished and self.disk is not None:
             self.disk.commit(self.done, self.state, self.seconds)
@@ -241,35 +242,3 @@ def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_im
     if max_impacts is not None and len(impacts) >= max_impacts:
         return Status("impacts_reached", f"{len(impacts)} impacts reached at step {done} (t = {t:.9g})", True, done, t)
     return Status("ok", f"{done} steps taken to t = {t:.9g}", True, done, t)
-
-
-class _Bar:
-    """A progress bar that appears only when a person is watching a run that takes longer than a second."""
-
-    def __init__(self, total: int, impacts: int | None, wanted: bool | None):
-        self.total, self.impacts = total, impacts
-        self.wanted = sys.stderr.isatty() if wanted is None else wanted
-        self.patience = 1.0 if wanted is None else 0.0
-        self.clock = time.perf_counter()
-        self.bar: Any = None
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def update(self, done: int, impacts: int) -> None:
-        if not self.wanted or (self.bar is None and time.perf_counter() - self.clock < self.patience):
-            return
-        if self.bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.bar.start()
-            self.task = self.bar.add_task("stepping", total=1.0)
-        share = done / self.total if self.impacts is None else max(done / self.total, impacts / self.impacts)
-        self.bar.update(self.task, completed=share, description=f"step {done:,}  {impacts:,} impacts")
-
-    def __exit__(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.stop()

@@ -2,10 +2,10 @@
 
 Most lanes of an ensemble fly freely most of the time, and an impact costs a hundred times a free step. So all lanes *cruise*,
 `STRIDE` steps without a branch, and wait where one of these steps was not clear of contacts. Once enough of them wait, they are
-gathered into a small pool, taken through that step, and scattered back:
+gathered into a pool, taken through that step, and scattered back:
 
     cruise    (q, p) ← Φ_h^STRIDE(q, p), where no gap closed, turned or blurred on the way                    (1)
-    bounce    steps one by one up to the one that is not clear; there, one impact after a free flight          (2)
+    bounce    steps up to the one that is not clear; there, one impact after a free flight                     (2)
     careful   whatever is more than that: several impacts in a step, dips, contact at its start                (3)
 
 (3) is the step of `solve` itself; (2) is that step where it is simple, with less to carry along. Lanes that (2) finds not to be
@@ -56,15 +56,32 @@ class Course(NamedTuple):
 
 
 def advance_lanes(
-    method: VariationalCollision, system: Any, params_of: Any, course: Course, fleet: Fleet, until: Array, pool: int, kernel: bool
+    method: VariationalCollision,
+    system: Any,
+    params_of: Any,
+    course: Course,
+    fleet: Fleet,
+    until: Array,
+    block: int,
+    pool: int,
+    kernel: bool,
 ) -> Fleet:
-    """Every lane up to step `until`, or to where it fails. `params_of(shared, each)` puts the parameters of a lane together."""
+    """Every lane up to step `until`, or to where it fails, `block` lanes after the other. `params_of(shared, each)` puts the
+    parameters of a lane together."""
     arrays, functions = eqx.partition((method, system), eqx.is_array)
+    blocks = fleet.step.shape[0] // block
 
     def run(witness, arrays, course, fleet, until):
         method, system = eqx.combine(arrays, functions)
         fleet = fleet._replace(step=jnp.where(jnp.isfinite(witness), fleet.step, until))
-        return _compaction(method, system, params_of, course, fleet, until, pool)
+
+        def one(i, fleet: Fleet) -> Fleet:
+            part = lambda tree: jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * block, block, -1), tree)  # noqa: E731
+            put = lambda x, new: jax.lax.dynamic_update_slice_in_dim(x, new, i * block, -1)  # noqa: E731
+            ours = course._replace(each=part(course.each), dt=part(course.dt) if course.varies.dt else course.dt)
+            return jax.tree.map(put, fleet, _compaction(method, system, params_of, ours, part(fleet), until, pool))
+
+        return one(0, fleet) if blocks == 1 else jax.lax.fori_loop(0, blocks, one, fleet)
 
     args = (arrays, course, fleet, until)
     return single_kernel(run, *args) if kernel else run(jnp.zeros(()), *args)
@@ -100,10 +117,10 @@ def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, 
         return (jnp.sum(now.waiting.members) < pool) & jnp.any(ready(now))
 
     def fly(now: _Traffic):
-        fleet = now.fleet
+        fleet, going = now.fleet, ready(now)
         q, p, clear = cruise(course, fleet)
-        done = ready(now) & clear & (fleet.step + STRIDE <= until)
-        waiting = now.waiting._replace(members=now.waiting.members | (ready(now) & ~done))
+        done = once(going & clear & (fleet.step + STRIDE <= until))
+        waiting = now.waiting._replace(members=now.waiting.members | (going & ~done))
         fleet = fleet._replace(q=jnp.where(done, q, fleet.q), p=jnp.where(done, p, fleet.p), step=fleet.step + STRIDE * done)
         return now._replace(fleet=fleet, waiting=waiting)
 
@@ -166,7 +183,7 @@ class _Bound:
 
 
 def _cruise(lane: _Bound, one: Fleet) -> tuple[Array, Array, Bool[Array, ""]]:
-    """(1)."""
+    """(1): the state STRIDE steps later, and whether they were clear."""
 
     def go_on(i, carry):
         clear, q, p, gaps, rates = carry
@@ -174,30 +191,35 @@ def _cruise(lane: _Bound, one: Fleet) -> tuple[Array, Array, Bool[Array, ""]]:
         return clear & fine, out.q, out.p, gaps, rates
 
     start = (jnp.asarray(True), one.q, one.p, *lane.look(one.q, one.p, lane.time(one.step)))
-    unroll = jax.default_backend() != "cpu"  # there, one launch for all of them; in a kernel the loop costs nothing
-    clear, q, p, _, _ = jax.lax.fori_loop(0, STRIDE, go_on, start, unroll=unroll)
+    clear, q, p, _, _ = _repeat(go_on, start)
     return q, p, clear
 
 
-def _smooth(lane: _Bound, one: Fleet, until) -> tuple[Bool[Array, ""], Fleet]:
-    """At most STRIDE steps, one by one, up to the one that is not clear."""
-    last = jnp.minimum(one.step + STRIDE, until)
+def _approach(lane: _Bound, one: Fleet, until) -> Fleet:
+    """The steps of (1) up to the one that is not clear: what a lane keeps of a stride that was not clear throughout."""
 
-    def go_on(carry):
-        _, step, q, p, gaps, rates = carry
-        out, new_gaps, new_rates, clear = glide(lane.quick, lane.look, q, p, lane.time(step), lane.dt, gaps, rates)
-        return clear, step + clear, *choose(clear, (out.q, out.p, new_gaps, new_rates), (q, p, gaps, rates))
+    def go_on(_, carry):
+        clear, step, q, p, gaps, rates = carry
+        out, gaps, rates, fine = glide(lane.quick, lane.look, q, p, lane.time(step), lane.dt, gaps, rates)
+        clear = once(clear & fine & (step < until))
+        return clear, step + clear, *choose(clear, (out.q, out.p), (q, p)), gaps, rates
 
     start = (jnp.asarray(True), one.step, one.q, one.p, *lane.look(one.q, one.p, lane.time(one.step)))
-    clear, step, q, p, _, _ = jax.lax.while_loop(lambda carry: carry[0] & (carry[1] < last), go_on, start)
-    return clear, one._replace(step=step, q=q, p=p)
+    _, step, q, p, _, _ = _repeat(go_on, start)
+    return one._replace(step=step, q=q, p=p)
+
+
+def _repeat(go_on, start):
+    """STRIDE times. On a GPU this is one launch for all of them; in a kernel on a CPU the loop costs nothing."""
+    return jax.lax.fori_loop(0, STRIDE, go_on, start, unroll=jax.default_backend() != "cpu")
 
 
 def _bounce(lane: _Bound, one: Fleet, until) -> tuple[Fleet, Bool[Array, ""]]:
     """(2): what most steps with an impact are. The second value tells that this one was another kind, and is still to be done."""
-    clear, one = _smooth(lane, one, until)
+    one = _approach(lane, one, until)
+    asked = one.step < until
     if lane.mechanics.num_contacts == 0:
-        return one, ~clear
+        return one, asked
     t, t_end = lane.time(one.step), lane.time(one.step + 1)
     begin = Moment.begin(one.q, one.p, t, lane.mechanics.num_faces)
     length, simple = _first_contact(lane, begin, t_end - t)
@@ -210,9 +232,9 @@ def _bounce(lane: _Bound, one: Fleet, until) -> tuple[Fleet, Bool[Array, ""]]:
     end = look_ahead(lane.look, lane.flow, after, allowance, rest, pending.balance)
     ends = (start.gaps, start.rates, end.gaps, end.rates, rest)
     free = jnp.all((end.gaps >= 0) & ~unresolved(*ends) & ~turns(*ends)) & jnp.all(jnp.isfinite(end.leg.p))
-    good = ~clear & simple & settled & leg.converged & free & end.leg.converged
+    good = asked & simple & settled & leg.converged & free & end.leg.converged
     moved = one._replace(q=end.leg.q, p=end.leg.p, step=one.step + 1, impacts=one.impacts + 1)
-    return choose(good, moved, one), ~clear & ~good
+    return choose(good, moved, one), asked & ~good
 
 
 def _first_contact(lane: _Bound, begin: Moment, s) -> tuple[Float[Array, ""], Bool[Array, ""]]:

@@ -1,0 +1,36 @@
+"""A progress bar that appears only when a person is watching work that takes longer than a second."""
+
+import sys
+import time
+from typing import Any
+
+
+class Bar:
+    """On stderr; `wanted` forces it on or off. Use it in a `with`, and tell it how much is done."""
+
+    def __init__(self, wanted: bool | None = None):
+        self.wanted = sys.stderr.isatty() if wanted is None else wanted
+        self.patience = 1.0 if wanted is None else 0.0
+        self.clock = time.perf_counter()
+        self.bar: Any = None
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def update(self, share: float, text: str) -> None:
+        """`share` of the work is done, from 0 to 1."""
+        if not self.wanted or (self.bar is None and time.perf_counter() - self.clock < self.patience):
+            return
+        if self.bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
+            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task(text, total=1.0)
+        self.bar.update(self.task, completed=share, description=text)
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()
