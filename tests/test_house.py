@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From the ground up: a module imports from lines above its own, or from its own package.
 LAYERS = [
-    {"errors", "named", "numerics"},
+    {"errors", "named", "numerics", "progress"},
     {"spaces"},
     {"groups"},
     {"drawing"},
