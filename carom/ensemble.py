@@ -24,7 +24,7 @@ from carom.system import System
 from carom.validate import Problem, check_grid, check_problem
 
 BLOCK, POOL = 256, 128  # lanes that are computed together on a CPU: their states fit into its fastest cache
-TASK = 8  # blocks that are handed over together: a hand-over costs as much as half a block
+TASK = 32  # blocks at most that are handed over together: a hand-over costs as much as half a block
 GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
 ROWS = 256  # impacts between two looks, for methods that go lane by lane
 NOT_A_LANE = -1  # the status of what fills the last block
@@ -228,7 +228,7 @@ class _Plan:
         self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
         self.pool = max(1, self.block * POOL // BLOCK if on_cpu else self.block // GPU_SHARE)
         blocks = -(-count // self.block)
-        together = TASK if on_cpu and blocks >= TASK else 1
+        together = min(TASK, 1 << (-(-blocks // self.workers) - 1).bit_length()) if on_cpu else 1
         self.size = self.block * together  # of a task
         self.tasks = [slice(a * self.block, min(b * self.block, count)) for a, b in _shares(blocks, together, self.workers)]
         self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
