@@ -154,6 +154,8 @@ def test_hover_tells_values_and_a_click_goes_there(browser, tmp_path):
     browser.screenshot(tmp_path / "hover.png")
     row = browser.run("document.querySelector('#impacts tr.now').cells[0].textContent")
     assert int(row) == np.sum(run.impacts.t <= t)
+    browser.size(390, 844)  # turned upright, with the cursor far to the right
+    browser.wait("window.innerWidth === 390 && document.documentElement.scrollWidth <= 390")
     browser.run("document.querySelector('#impacts tbody tr').click()")
     assert float(_text(browser, "clock")[4:]) == pytest.approx(run.impacts.t[0], rel=1e-5)
     assert browser.complaints == []
