@@ -12,6 +12,7 @@ import carom
 from carom.methods.kicks import reach
 from carom.methods.method import Grid
 from carom.models import BAR_ROWS, bars, bars_exact, contact_force, end_velocities
+from carom.report.continua import plot_bars
 
 DT, STEPS = 0.015, 2667  # of Figs 4.2 and 4.3: T = 40
 REFLECTION = carom.VariationalCollision(carom.Trapezoidal(), elastic="reflection")
@@ -156,6 +157,18 @@ def test_exact_waves_keep_energy_and_momentum():
     assert momentum[1] == pytest.approx(momentum[0], rel=1e-3)
     means = sum(exact.mean_velocity(i, 60.0) * m for i, m in enumerate(exact.masses))
     assert means == pytest.approx(momentum[0], rel=1e-12)
+
+
+def test_bars_draw_themselves(runs, tmp_path):
+    run = runs(1, 2)
+    figure = plot_bars(run, tmp_path / "bars.png")
+    places, ends, energy, error = figure.axes
+    assert len(places.lines) == 102 and len({line.get_color() for line in places.lines}) == 2  # two bars
+    np.testing.assert_allclose([line.get_ydata()[0] for line in places.lines], run.q[0])
+    last = [line.get_ydata()[-1] for line in ends.lines]
+    np.testing.assert_allclose(last, end_velocities(run)[-1, 0], atol=1e-12)
+    assert energy.get_ylim()[0] == 0 and error.lines[0].get_ydata().max() == pytest.approx(run.energy_error.max(), rel=1e-12)
+    assert (tmp_path / "bars.png").stat().st_size > 20_000
 
 
 @pytest.mark.stress

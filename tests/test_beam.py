@@ -9,6 +9,7 @@ from conftest import TRAPEZOIDAL
 import carom
 from carom.models import beam, beam_energies, momentum_maps
 from carom.models.beam import highest_frequency, strains
+from carom.report.continua import plot_beam
 
 # (start_time, end, first impact of the far end [s], its speed [m/s], largest relative energy error): the three runs of §5.3 with
 # 10 elements and Δt = 4e-5, as an independent program found them.
@@ -87,6 +88,20 @@ def test_several_nodes_strike_at_once():
     assert np.abs(run.energy_error).max() < 1e-6
     bent = np.abs(np.asarray(strains(jnp.asarray(run.q[-1]), 0.05)) - [0, 0, 0, 0, 0, 1]).max()
     assert bent < 1e-5  # rounding sorts the nodes into a few groups, each with its own κ = 1 + O(h²)
+
+
+def test_a_beam_draws_itself(runs, tmp_path):
+    figure = plot_beam(runs("fast"), tmp_path / "beam.png", times=[0.0, 0.005, 0.1])
+    solids = [axis for axis in figure.axes if axis.name == "3d"]
+    flat = [axis for axis in figure.axes if axis.name != "3d"]
+    assert [axis.get_title() for axis in solids] == ["t = 0", "t = 0.005", "t = 0.1"]
+    assert len(solids[1].lines) == 12  # its line and 11 sections
+    drawn = np.array(solids[1].lines[0].get_data_3d())
+    row = np.searchsorted(runs("fast").t, 0.005)
+    np.testing.assert_allclose(drawn.T, runs("fast").q[row].reshape(-1, 7)[:, 4:], atol=1e-12)
+    assert [line.get_label() for line in flat[1].lines] == ["energy", "p_x", "p_y", "J_z"]
+    assert max(line.get_ydata().max() for line in flat[1].lines[1:]) < 1e-10 < flat[1].lines[0].get_ydata().max()
+    assert (tmp_path / "beam.png").stat().st_size > 20_000
 
 
 @pytest.mark.stress

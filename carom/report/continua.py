@@ -66,7 +66,8 @@ def plot_beam(solution: Solution, path: str | Path | None = None, times: Sequenc
         maps = momentum_maps(solution)
         lines = {"energy": np.abs(solution.energy_error)}
         for name, column in (("p_x", 0), ("p_y", 1), ("J_z", 5)):
-            lines[name] = np.abs(maps[:, column] / maps[0, column] - 1)
+            size = np.abs(maps[:, column]).max() or 1.0  # a beam without this momentum: its change itself
+            lines[name] = np.abs(maps[:, column] - maps[0, column]) / size
         for i, (name, values) in enumerate(lines.items()):
             kept.semilogy(
                 *envelope(solution.t, np.maximum(values, 1e-17)), color=COLOURS[i % len(COLOURS)], linewidth=0.9, label=name
