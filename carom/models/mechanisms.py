@@ -61,7 +61,8 @@ _CRANK = System(
 def slider_crank(
     speed: float = 150.0, clearance: float = 0.001, restitution: float = 0.4, friction: float = 0.01, gravity: float = 9.81
 ) -> Model:
-    """A crank drives a slider through a rod; the slider has `clearance` on each side in its guide and hits it with its corners."""
+    """A crank drives a slider through a rod; the slider has `clearance` on each side in its guide and hits it with its corners.
+    Lengths, masses and inertias are those of Table 1 of [flores2010]."""
     return Model(
         name="slider_crank",
         about="a slider–crank mechanism with clearance in its guide",
