@@ -51,8 +51,8 @@ def test_the_woodpecker_pecks_its_way_down_in_a_limit_cycle():
 @pytest.mark.stress
 def test_a_slider_with_clearance_stays_in_its_guide():
     run = models.slider_crank().solve(num_steps=4000)
-    # At t = 0.002, before the first impact, the reference file of Siconos' example SliderCrank has these velocities; its step of 1e-4,
-    # with the mass of the start of the step, is of first order.
+    # At t = 0.002, before the first impact, the reference file of Siconos' example SliderCrank has these velocities; its step of
+    # 1e-4, with the mass of the start of the step, is of first order.
     np.testing.assert_allclose(run.v[200, :2], [120.8242, -56.6803], rtol=5e-3)
     assert len(run.impacts) > 5
     assert carom.diagnostics.penetration(run) < 1e-2 * 0.001  # of the clearance: a step at the speed of approach
