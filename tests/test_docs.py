@@ -33,9 +33,9 @@ def test_links_lead_somewhere():
 
 
 def test_every_method_has_a_theory_page():
-    from carom.methods import event_driven, variational
+    from carom.methods import compaction, event_driven, hybrid, moreau, time_dg, variational
 
-    for module in (variational, event_driven):
+    for module in (variational, event_driven, moreau, time_dg, hybrid, compaction):
         page = DOCS / "theory" / f"{module.__name__.split('.')[-1]}.md"
         assert page.exists() and f"{page.stem}.py" in page.read_text()
 
@@ -49,7 +49,7 @@ def test_pages_made_by_the_build(build):
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("name", ["first-steps", "own-system", "own-method"])
+@pytest.mark.parametrize("name", ["first-steps", "own-system", "own-method", "many"])
 def test_the_code_on_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.DOTALL)
