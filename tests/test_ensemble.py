@@ -62,6 +62,25 @@ def test_an_ensemble_is_solve_lane_by_lane(balls, ball_run):
         assert abs(solution.energy_error[-1] - ball_run.energy_error[lane, -1]) < 1e-12 and solution.status.ok
 
 
+@pytest.mark.stress
+@pytest.mark.parametrize(("name", "steps"), [("star", 500), ("pendulum", 400)])
+def test_bodies_and_pendulums_too(name, steps):
+    """64 lanes against `solve`, one by one. An impact of the star multiplies an error by up to ten: three of them, and rounding."""
+    model, rng = getattr(carom.models, name)(), np.random.default_rng(1)
+    q0s, v0s = np.tile(model.q0, (64, 1)), np.tile(model.v0, (64, 1))
+    if name == "star":
+        q0s[:, 1] += rng.uniform(-0.5, 0.5, 64)
+        v0s[:, 2] += rng.normal(size=64)
+    else:
+        q0s[:, 0] = rng.uniform(-1.5, -0.3, 64)
+    run = carom.ensemble(model.system, METHOD, q0s, v0s, dt=model.dt, num_steps=steps, params=model.params)
+    assert run.ok.all() and run.num_impacts.sum() > 64
+    for lane in range(64):
+        alone = run.solve(lane)
+        assert len(alone.impacts) == run.num_impacts[lane]
+        np.testing.assert_allclose(alone.q[-1], run.q[lane, -1], atol=1e-10)
+
+
 def test_control_another_step_is_another_trajectory(balls, ball_run):
     other = carom.ensemble(**{**balls, "dt": balls["dt"] * (1 + 1e-9)})
     assert np.max(np.abs(other.q_end - ball_run.q_end)) > 1e-10

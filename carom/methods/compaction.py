@@ -130,13 +130,13 @@ def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, 
         total, base = rank[-1], rank[queue.cursor]  # those after the cursor come first, so that nobody waits for ever
         place = (jnp.arange(size) + base) % jnp.maximum(total, 1) + 1
         members = jnp.minimum(jnp.searchsorted(rank, place), lanes - 1)
-        take = lambda tree: jax.tree.map(lambda x: jnp.take(x, members, axis=-1), tree)  # noqa: E731
+        take = lambda tree: jax.tree.map(lambda x: jnp.take(x, members, axis=-1, mode="clip"), tree)  # noqa: E731
         ours, pooled = course._replace(each=take(course.each), dt=take(course.dt) if varies.dt else course.dt), take(fleet)
         idle = jnp.arange(size) >= total
         out, hard = function(ours, pooled._replace(step=jnp.where(idle, until, pooled.step)), until)
         slot = (rank - 1 - base) % jnp.maximum(total, 1)
         chosen = queue.members & (slot < size)
-        back, hard = jax.tree.map(lambda x: jnp.take(x, jnp.minimum(slot, size - 1), axis=-1), (out, hard))
+        back, hard = jax.tree.map(lambda x: jnp.take(x, slot, axis=-1, mode="clip"), (out, hard))
         last = members[jnp.clip(total, 1, size) - 1].astype(jnp.int32)
         return choose(chosen, back, fleet), _Queue(queue.members & ~chosen, last), hard & chosen
 
