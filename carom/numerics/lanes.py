@@ -334,7 +334,7 @@ class _Lanes:
             for x, s in zip(xs, x_shapes, strict=True)
             for i in range(math.prod(s))
         ]
-        dtypes = [table_dtype.aval.dtype for table_dtype in inner.invars[len(constants) : len(constants) + num_carry]]
+        dtypes = [v.aval.dtype for v in inner.invars[len(constants) : len(constants) + num_carry]]
         start = [np.asarray(row, d) if is_known(row) else row for table, d in zip(carry, dtypes, strict=True) for row in table.flat]
         rows = self.widened(lambda rows: step(rows, [column[0] for column in columns])[0], start)
         rows, ys = lax.scan(step, rows, columns, length=p["length"], reverse=p["reverse"], unroll=p["unroll"])
