@@ -16,12 +16,12 @@ from jaxtyping import Array, Float
 from carom.errors import InputError
 from carom.lanes import Ensemble
 from carom.methods.compaction import Course, Fleet, advance_lanes
-from carom.methods.method import OK, Grid, State
+from carom.methods.method import OK, Grid, Method, State
 from carom.methods.variational import VariationalCollision
 from carom.numerics.lanes import over_lanes
 from carom.progress import Bar
 from carom.system import System
-from carom.validate import Problem, check_grid, check_problem
+from carom.validate import Problem, check_grid, check_problem, check_step
 
 BLOCK, POOL = 256, 128  # lanes that are computed together on a CPU: their states fit into its fastest cache
 TASK = 32  # blocks at most that are handed over together: a hand-over costs as much as half a block
@@ -32,7 +32,7 @@ NOT_A_LANE = -1  # the status of what fills the last block
 
 def ensemble(
     system: System,
-    method: Any,
+    method: Method,
     q0s: Any,
     v0s: Any,
     *,
@@ -60,8 +60,11 @@ def ensemble(
     Lanes do not disturb one another: one that fails is NaN from there on, and `.status` says which and why. Bad input raises
     `InputError` with the first lane it was found in.
     """
-    _, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
+    longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
     lanes = _check_lanes(system, q0s, v0s, dt, params, each, t0)
+    problem = lanes.problem
+    check_step(problem.system, method, problem.params, longest)
+    method.check(problem.system, problem.params, State(problem.t0, problem.q0, problem.p0), longest)
     saved = _saved_steps(save, total)
     devices = list(jax.devices() if devices is None else devices)
     plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)

@@ -128,6 +128,9 @@ def test_bad_input_names_the_lane(balls):
     for changes, message in cases:
         with pytest.raises(carom.InputError, match=message.replace("(", r"\(")):
             carom.ensemble(**{**balls, **changes})
+    hanging = carom.System(lambda q, v: 0.5 * v @ v, joints=[carom.Joint(lambda q: q @ q - 1.0)])
+    with pytest.raises(carom.InputError, match="does not take systems with joints"):  # what the method cannot run
+        carom.ensemble(hanging, METHOD, [[1.0, 0.0]], [[0.0, 1.0]], dt=0.01, num_steps=10)
 
 
 @pytest.mark.stress
