@@ -18,7 +18,9 @@ from carom.lanes import Ensemble
 from carom.methods.compaction import Course, Fleet, advance_lanes
 from carom.methods.method import OK, Grid, Method, State
 from carom.methods.variational import VariationalCollision
+from carom.numerics.kernel import single_kernel
 from carom.numerics.lanes import over_lanes
+from carom.numerics.structure import primitives
 from carom.progress import Bar
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem, check_step
@@ -226,6 +228,9 @@ class _Plan:
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
+        self.compact = isinstance(method, VariationalCollision) and not system.transmits
+        if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
+            self.compact = not _scalar_functions(self.method, self.system, lanes)
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
         self.workers = len(os.sched_getaffinity(0)) if on_cpu and len(devices) == 1 else len(devices)
         self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
@@ -273,8 +278,7 @@ class _Plan:
 
     def advance(self, course: Course, fleet: Fleet, until: int) -> tuple[Fleet, Array]:
         longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
-        compact = isinstance(self.method, VariationalCollision) and not self.system.transmits
-        step: Callable[..., Any] = _together if compact else _one_by_one
+        step: Callable[..., Any] = _together if self.compact else _one_by_one
         sizes = _Sizes(self.block, self.pool, longest)
         return step(self.method, self.system, self.lanes.assembly, course, fleet, np.asarray(until, np.int32), sizes)
 
@@ -283,6 +287,23 @@ class _Plan:
         self.q[task, i], self.p[task, i] = fleet.q.T[:count], fleet.p.T[:count]
         self.steps[task], self.status[task] = fleet.step[:count], fleet.status[:count]
         self.energy[task, i], self.impacts[task, i] = energy[:count], fleet.impacts[:count]
+
+
+SCALAR = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"}
+SCALAR |= {"exp", "exp2", "expm1", "log", "log1p", "pow", "logistic", "erf", "cbrt"}
+
+
+def _scalar_functions(method: VariationalCollision, system: System, lanes: _Checked) -> bool:
+    """Does a step need a function that is more than arithmetic?"""
+    params, n = lanes.problem.params, lanes.q.shape[1]
+
+    def step(q, p, t, dt):
+        mechanics = system.bind(params, n)
+        return method.flow(mechanics, quick=True)(q, p, t, dt), mechanics.faces(q, t)
+
+    with jax.enable_x64(True):
+        used = primitives(step, *(jnp.asarray(x, float) for x in (lanes.q[0], lanes.p[0], 0.0, lanes.dt[0])))
+    return bool(used & SCALAR)
 
 
 class _Sizes(NamedTuple):
@@ -308,7 +329,20 @@ def _together(method, system, assembly, course: Course, fleet: Fleet, until, siz
 
 @eqx.filter_jit
 def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
-    """A task for methods that know nothing of lanes: one after the other."""
+    """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that."""
+    arrays, functions = eqx.partition((method, system), eqx.is_array)
+
+    def run(witness, arrays, course, fleet, until):
+        method, system = eqx.combine(arrays, functions)
+        fleet = fleet._replace(step=jnp.where(jnp.isfinite(witness), fleet.step, until))
+        return _lane_by_lane(method, system, assembly, course, fleet, until, sizes.longest)
+
+    args = (arrays, course, fleet, jnp.asarray(until))
+    fleet = single_kernel(run, *args) if method.kernels else run(jnp.zeros(()), *args)
+    return fleet, _energies(system, assembly, course, fleet)
+
+
+def _lane_by_lane(method: Method, system, assembly, course: Course, fleet: Fleet, until, longest: int) -> Fleet:
     rows = ROWS + method.max_impacts_per_step
 
     def lane(args):
@@ -320,7 +354,7 @@ def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, s
 
         def go_on(one: Fleet):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
-            grid = Grid(dt, one.step, until - one.step, most, sizes.longest, rows)
+            grid = Grid(dt, one.step, until - one.step, most, longest, rows)
             chunk = method.advance(system, params, State(course.t0, one.q, one.p), grid)
             status = chunk.status.astype(jnp.int32)
             return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
@@ -330,8 +364,7 @@ def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, s
     first = lambda tree: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), tree)  # noqa: E731
     steps = jnp.broadcast_to(course.dt, fleet.step.shape)
     out = jax.lax.map(lane, first((course.each, steps, fleet)))
-    fleet = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), out)
-    return fleet, _energies(system, assembly, course, fleet)
+    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), out)
 
 
 def _energies(system, assembly, course: Course, fleet: Fleet) -> Float[Array, " lanes"]:

@@ -100,6 +100,7 @@ class Method(eqx.Module):
     stages = 0  #                 nodes per step in the `StepRecord`; 0 without one
     takes_joints = False
     takes_constraints = True  #   velocity constraints, and spaces with rotations
+    kernels = False  #            `advance` may be part of a kernel
 
     order: eqx.AbstractVar[int]
     preserves: eqx.AbstractVar[tuple[str, ...]]

@@ -117,6 +117,7 @@ class Timestepping(Method):
     max_impacts_per_step = 1
     takes_joints = True
     takes_constraints = False
+    kernels = True
 
     nodes: eqx.AbstractVar[np.ndarray]  # where in a step, from 0 to 1, the record holds velocities and forces
 

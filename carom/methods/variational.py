@@ -58,6 +58,8 @@ class VariationalCollision(Method):
     - `elastic`: the size of an elastic impulse: "balance" takes κ from (3), "reflection" κ = 1, which reflects the momenta at t̃.
     """
 
+    kernels = True
+
     rule: Rule
     simultaneous: str = eqx.field(static=True)
     direction: str = eqx.field(static=True)

@@ -48,3 +48,19 @@ def _reached(jaxpr: Any, wanted: Sequence[bool] | None = None) -> set[Any]:
 
 def _is_var(v: Any) -> bool:
     return not isinstance(v, core.Literal)
+
+
+def primitives(function: Callable[..., Any], *args: Any) -> set[str]:
+    """The names of all operations in a computation."""
+    return _names(jax.make_jaxpr(function)(*args).jaxpr)
+
+
+def _names(jaxpr: Any) -> set[str]:
+    found: set[str] = set()
+    for eqn in jaxpr.eqns:
+        found.add(eqn.primitive.name)
+        for value in eqn.params.values():
+            for each in value if isinstance(value, (tuple, list)) else (value,):
+                inner = getattr(each, "jaxpr", each)
+                found |= _names(inner) if hasattr(inner, "eqns") else set()
+    return found
