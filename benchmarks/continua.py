@@ -49,21 +49,22 @@ def cases(steps: dict[str, int]):
     )
 
 
+def _facts(solution) -> dict:
+    return {"seconds": solution.seconds, "compile_seconds": solution.compile_seconds}
+
+
 def measure(chosen: argparse.Namespace) -> list[dict]:
     why = common.missing(["numba"])
     if why:
         return [{"problem": name, "label": "carom and numba", "skipped": why} for name in TARGETS]
     records = []
     for name, steps, run, loop in cases(STEPS[chosen.size]):
-        compile_seconds = run().compile_seconds
+        known = {"problem": name, "steps": steps}
         turns = [
-            common.Case({"problem": name, "label": "carom", "steps": steps}, lambda f=run: lambda: {"seconds": f().seconds}),
-            common.Case(
-                {"problem": name, "label": "numba loop", "steps": steps}, lambda f=loop: lambda: {"seconds": common.timed(f)[0]}
-            ),
+            common.Case(known | {"label": "carom"}, lambda run=run: lambda: _facts(run())),
+            common.Case(known | {"label": "numba loop"}, lambda loop=loop: lambda: {"seconds": common.timed(loop)[0]}),
         ]
         ours, theirs = common.take_turns(turns, chosen.repeats)
-        ours["compile_seconds"] = compile_seconds
         if "median" in ours and "median" in theirs:
             ours["ratio"] = ours["median"] / theirs["median"]
         records += [ours, theirs]

@@ -44,3 +44,23 @@ def speed(records: list[dict], path: Path) -> None:
     axes[-1, 0].set_xlabel("µs per step, median and range (dotted: carom's target)")
     figure.savefig(path, dpi=130)
     plt.close(figure)
+
+
+def scaling(records: list[dict], path: Path) -> None:
+    """One panel per problem, log-log: medians and ranges against the size, and a line of slope 1 through the last point."""
+    plt = _pyplot()
+    keys = list(dict.fromkeys(r["problem"] for r in records if "median" in r))
+    figure, axes = plt.subplots(1, len(keys), figsize=(3.4 * len(keys), 3.4), squeeze=False, layout="constrained")
+    for axis, key in zip(axes[0], keys, strict=True):
+        mine = [r for r in records if r["problem"] == key and "median" in r]
+        sizes, scale = [r["size"] for r in mine], [r["scale"] for r in mine]
+        middle, low, high = ([r[name] * s for r, s in zip(mine, scale, strict=True)] for name in ("median", "min", "max"))
+        axis.plot(sizes, middle, "o-", color=OURS, markersize=4)
+        axis.fill_between(sizes, low, high, color=OURS, alpha=0.25, linewidth=0)
+        axis.plot(sizes, [middle[-1] * size / sizes[-1] for size in sizes], ":", color=OTHERS, label="slope 1")
+        axis.set(xscale="log", yscale="log", xlabel=key, ylabel=mine[0]["unit"], title=mine[0]["about"])
+        axis.title.set_fontsize(9)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

@@ -1,8 +1,8 @@
 """`python -m benchmarks.timestepping`: Moreau–Jean of carom and of Siconos on the ball, the cradle and the stack, on one core.
 
-Siconos is optional (Debian: python3-siconos). It is looked for in the interpreter that SICONOS_PYTHON names, or else in this one and
-in the system's. The same steps, laws and parameters for both: θ = 1/2, dt as below, and for each the time to step, everything compiled
-before.
+Siconos is optional (Debian: python3-siconos). It is looked for in the interpreter that SICONOS_PYTHON names, or else in this one
+and in the system's. The same steps, laws and parameters for both: θ = 1/2, dt as below, and for each the time to step, everything
+compiled before.
 """
 
 import argparse
