@@ -5,8 +5,8 @@ box for 1 s. A part of the time is the same for all sizes: the curves bend where
 """
 
 import argparse
+import itertools
 import sys
-from collections.abc import Callable
 from functools import partial
 
 from benchmarks import common
@@ -23,34 +23,33 @@ ABOUT = {
     "impacts": ("P1, default rule", "s"),
     "bodies": ("discs in a box, 1 s", "s"),
 }
-HEADER = ["size", "time", "unit", "min", "spread", "for ten times the size, times"]
 
 
-def lanes_runner(count: int, size: str):
+def lanes_runner(steps: int, count: int):
     from benchmarks.lanes import runner
 
-    return runner("particle", "trapezoidal", count, LANE_STEPS[size])
+    return runner("particle", "trapezoidal", count, steps)
 
 
 def bar_steps(nodes: int) -> int:
-    """Enough to measure, not too much to keep."""
-    return min(max(2_000_000 // nodes, 100), 20_000)
+    """Enough to measure."""
+    return min(max(10_000_000 // nodes, 500), 20_000)
 
 
-def nodes_runner(count: int, size: str):
+def nodes_runner(count: int):
     import carom
 
     model = carom.models.bars(elements=(count // 2 - 1, count // 2 - 1), integrator=1)
-    method = carom.VariationalCollision(carom.Trapezoidal(), elastic="reflection")
+    method, steps = carom.VariationalCollision(carom.Trapezoidal(), elastic="reflection"), bar_steps(count)
 
     def run() -> dict:
-        out = model.solve(method, num_steps=bar_steps(count), progress=False)
+        out = model.solve(method, num_steps=steps, stride=steps // 10, progress=False)
         return {"seconds": out.seconds, "impacts": len(out.impacts)}
 
     return run
 
 
-def impacts_runner(count: int, size: str):
+def impacts_runner(count: int):
     from benchmarks.peers import TOOLS
     from benchmarks.problems import PARTICLE
 
@@ -64,17 +63,16 @@ def impacts_runner(count: int, size: str):
     return run
 
 
-def bodies_runner(count: int, size: str):
+def bodies_runner(count: int):
     from benchmarks.crowds import carom_gas
 
     return carom_gas("discs", count, 1.0, 1.0)
 
 
-RUNNERS: dict[str, Callable] = {"lanes": lanes_runner, "nodes": nodes_runner, "impacts": impacts_runner, "bodies": bodies_runner}
-
-
 def measure(chosen: argparse.Namespace) -> list[dict]:
     """One size after the other, each with all its rounds: the largest need much memory."""
+    lanes = partial(lanes_runner, LANE_STEPS[chosen.size])
+    runners = {"lanes": lanes, "nodes": nodes_runner, "impacts": impacts_runner, "bodies": bodies_runner}
     records = []
     for problem, (first, last) in SIZES[chosen.size].items():
         about, unit = ABOUT[problem]
@@ -83,17 +81,15 @@ def measure(chosen: argparse.Namespace) -> list[dict]:
             scale = 1e6 / bar_steps(count) if problem == "nodes" else 1.0
             record = {"problem": problem, "label": f"{count:,}", "size": count, "about": about, "unit": unit, "scale": scale}
             needs = ("numba",) if problem == "bodies" else ()
-            records += common.take_turns(
-                [common.Case(record, partial(RUNNERS[problem], count, chosen.size), needs)], chosen.repeats
-            )
-    for before, after in zip(records, records[1:], strict=False):
+            records += common.take_turns([common.Case(record, partial(runners[problem], count), needs)], chosen.repeats)
+    for before, after in itertools.pairwise(records):
         if before["problem"] == after["problem"] and "median" in before and "median" in after:
             after["growth"] = after["median"] * after["scale"] / (before["median"] * before["scale"])
     return records
 
 
 def _cells(r: dict) -> list[str]:
-    times = [f"{r['median'] * r['scale']:.3g}", r["unit"], f"{r['min'] * r['scale']:.3g}", common.percent(r["spread"])]
+    times = [f"{r['median'] * r['scale']:.3g}", f"{r['min'] * r['scale']:.3g}", common.percent(r["spread"])]
     return [*times, f"{r['growth']:.2g}" if "growth" in r else ""]
 
 
@@ -104,9 +100,10 @@ def sections(records: list[dict], chosen: argparse.Namespace) -> list[common.Sec
         chosen.out.mkdir(parents=True, exist_ok=True)
         scaling(records, chosen.out / "scaling.png")
     tables = []
-    for problem, (about, _) in ABOUT.items():
-        rows = [common.row(r, f"{r['label']} {problem}", _cells, len(HEADER)) for r in records if r["problem"] == problem]
-        tables.append(common.Section(f"Scaling with {problem}: {about}", HEADER, rows))
+    for problem, (about, unit) in ABOUT.items():
+        header = [problem, unit, "min", "spread", "times the row above"]
+        rows = [common.row(r, r["label"], _cells, len(header)) for r in records if r["problem"] == problem]
+        tables.append(common.Section(f"Scaling with the number of {problem}: {about}", header, rows))
     return tables
 
 

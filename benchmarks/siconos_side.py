@@ -1,6 +1,6 @@
 """Siconos, in the interpreter that has it, which need not be the one that has carom: nothing else is imported here.
 
-Called with a problem, a step and a number of steps as JSON, it prints the seconds and the last positions.
+Called with a problem, a step and a number of steps as JSON, it prints the seconds and the first and last positions.
 """
 
 import itertools
@@ -11,7 +11,7 @@ import time
 GRAVITY = 9.81
 
 
-def run(key: str, dt: float, steps: int) -> tuple[float, list[float]]:
+def run(key: str, dt: float, steps: int) -> dict:
     import siconos.kernel as sk
 
     bodies, links = {"ball": ball, "cradle": cradle, "stack": stack}[key](sk)
@@ -22,12 +22,13 @@ def run(key: str, dt: float, steps: int) -> tuple[float, list[float]]:
         system.link(interaction, *members)
     problem = sk.FrictionContact(2) if key == "stack" else sk.LCP()
     simulation = sk.TimeStepping(system, sk.TimeDiscretisation(0.0, dt), sk.MoreauJeanOSI(0.5), problem)
+    start = [float(x) for body in bodies for x in body.q()]
     clock = time.perf_counter()
     for _ in range(steps):
         simulation.computeOneStep()
         simulation.nextStep()
     seconds = time.perf_counter() - clock
-    return seconds, [float(x) for body in bodies for x in body.q()]
+    return {"seconds": seconds, "start": start, "end": [float(x) for body in bodies for x in body.q()]}
 
 
 def ball(sk):
