@@ -156,7 +156,7 @@ def _attempt(action: Callable[[], None]) -> str:
     try:
         action()
     except Exception as error:
-        return f"failed: {error or type(error).__name__}".splitlines()[0][:200]
+        return "failed: " + (str(error).strip() or type(error).__name__).splitlines()[0][:200].replace("|", "/")
     return ""
 
 

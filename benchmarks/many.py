@@ -48,10 +48,11 @@ def gases(bodies: int, end: float) -> list[common.Case]:
 
     discs = ("discs", bodies, end, SPEED)
     known = {"problem": "P5", "bodies": bodies, "end": end}
-    return [
-        common.Case(known | {"label": "carom, discs", "key": "carom"}, partial(crowds.carom_gas, *discs), ("numba",)),
-        common.Case(known | {"label": "MuJoCo, dt = 0.01", "key": "mujoco"}, partial(crowds.mujoco_gas, *discs), ("mujoco",)),
-    ]
+    cases = [common.Case(known | {"label": "carom, discs", "key": "carom"}, partial(crowds.carom_gas, *discs), ("numba",))]
+    for dt in (0.01, 0.001):
+        known = known | {"label": f"MuJoCo, dt = {dt:g}", "key": "mujoco"}
+        cases.append(common.Case(known, partial(crowds.mujoco_gas, dt, *discs), ("mujoco",)))
+    return cases
 
 
 def measure(chosen: argparse.Namespace) -> list[dict]:

@@ -40,7 +40,7 @@ def speed(records: list[dict], path: Path) -> None:
         axis.set_xscale("log")
         axis.spines[["top", "right"]].set_visible(False)
     times = [r["us_median"] for r in records if "median" in r]
-    axes[0, 0].set_xlim(min(times) / 3, 3000 * max(times))
+    axes[0, 0].set_xlim(min(times) / 3, 300 * max(times))
     axes[-1, 0].set_xlabel("µs per step, median and range (dotted: carom's target)")
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -50,8 +50,12 @@ def scaling(records: list[dict], path: Path) -> None:
     """One panel per problem, log-log: medians and ranges against the size, and a line of slope 1 through the last point."""
     plt = _pyplot()
     keys = list(dict.fromkeys(r["problem"] for r in records if "median" in r))
-    figure, axes = plt.subplots(1, len(keys), figsize=(3.4 * len(keys), 3.4), squeeze=False, layout="constrained")
-    for axis, key in zip(axes[0], keys, strict=True):
+    columns = min(len(keys), 2)
+    rows = -(-len(keys) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.6 * columns, 3.4 * rows), squeeze=False, layout="constrained")
+    for axis in axes.flat[len(keys) :]:
+        axis.remove()
+    for axis, key in zip(axes.flat, keys, strict=False):
         mine = [r for r in records if r["problem"] == key and "median" in r]
         sizes, scale = [r["size"] for r in mine], [r["scale"] for r in mine]
         middle, low, high = ([r[name] * s for r, s in zip(mine, scale, strict=True)] for name in ("median", "min", "max"))
@@ -59,7 +63,7 @@ def scaling(records: list[dict], path: Path) -> None:
         axis.fill_between(sizes, low, high, color=OURS, alpha=0.25, linewidth=0)
         axis.plot(sizes, [middle[-1] * size / sizes[-1] for size in sizes], ":", color=OTHERS, label="slope 1")
         axis.set(xscale="log", yscale="log", xlabel=key, ylabel=mine[0]["unit"], title=mine[0]["about"])
-        axis.title.set_fontsize(9)
+        axis.title.set_fontsize(10)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
