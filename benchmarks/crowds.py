@@ -66,13 +66,13 @@ def numba_lanes(count: int, steps: int):
     return run
 
 
-def diffrax_lanes(count: int, steps: int):
+def diffrax_lanes(longest: float | None, count: int, steps: int):
     """The restart loop under vmap: all lanes wait for the last one. One thread per core, each with its share of lanes."""
     import jax
     import jax.numpy as jnp
 
     jax.config.update("jax_enable_x64", True)
-    flight, bounce = flights(PARTICLE, "Tsit5", dense=False)
+    flight, bounce = flights(PARTICLE, "Tsit5", dense=False, longest=longest, room=steps + 16)
     end = steps * PARTICLE.dt
 
     def go_on(carry):
@@ -140,13 +140,13 @@ def carom_gas(kind: str, count: int, end: float, speed: float):
     return run
 
 
-def mujoco_gas(dt: float, kind: str, count: int, end: float, speed: float):
+def mujoco_gas(dt: float, stiffness: float, kind: str, count: int, end: float, speed: float):
     """The same discs with springs between them, in steps of dt, on one core. The energy is the kinetic one, at the end."""
     import carom
 
     billiard = getattr(carom.models, kind)(count, speed=speed)
     steps, radius, side = round(end / dt), float(billiard.radius[0]), float(billiard.box[0])
-    model = soft.discs(dt, count, radius, side)
+    model = soft.discs(dt, stiffness, count, radius, side)
     q0, v0 = billiard.q0.reshape(1, -1), billiard.v0.reshape(1, -1)
 
     def run() -> dict:

@@ -24,6 +24,8 @@ SPEED = 5.42  # of the discs of P5, so that there are about 65 000 collisions
 
 def ensembles(size: str, count: int, steps: int) -> list[common.Case]:
     from benchmarks import crowds, lanes
+    from benchmarks.peers import DIFFRAX
+    from benchmarks.problems import PARTICLE
 
     rules = {"trapezoidal": "carom, trapezoidal rule", "composition:4": "carom, composition of order 4"}
     cases = []
@@ -34,7 +36,8 @@ def ensembles(size: str, count: int, steps: int) -> list[common.Case]:
             cases.append(common.Case(known | {"label": label, "key": rule}, prepare))
     known = {"problem": "P3", "lanes": count, "steps": steps}
     peers = {
-        "diffrax": ("diffrax, Tsit5, events, own restart loop, vmap", ("diffrax", "optimistix"), crowds.diffrax_lanes),
+        "diffrax": ("diffrax, Tsit5, events, own restart loop, vmap", DIFFRAX, partial(crowds.diffrax_lanes, None)),
+        "diffrax-dt": ("the same, steps of at most dt", DIFFRAX, partial(crowds.diffrax_lanes, PARTICLE.dt)),
         "mujoco": ("MuJoCo, rollout, undamped contact of stiffness 1/dt²", ("mujoco",), crowds.mujoco_lanes),
         "numba": ("numba by hand: the limit for this one problem", ("numba",), crowds.numba_lanes),
     }
@@ -49,9 +52,9 @@ def gases(bodies: int, end: float) -> list[common.Case]:
     discs = ("discs", bodies, end, SPEED)
     known = {"problem": "P5", "bodies": bodies, "end": end}
     cases = [common.Case(known | {"label": "carom, discs", "key": "carom"}, partial(crowds.carom_gas, *discs), ("numba",))]
-    for dt in (0.01, 0.001):
-        known = known | {"label": f"MuJoCo, dt = {dt:g}", "key": "mujoco"}
-        cases.append(common.Case(known, partial(crowds.mujoco_gas, dt, *discs), ("mujoco",)))
+    for dt, stiffness in ((0.01, 200), (0.001, 100_000)):
+        known = known | {"label": f"MuJoCo, dt = {dt:g}, stiffness {stiffness:,}", "key": f"mujoco-{dt:g}"}
+        cases.append(common.Case(known, partial(crowds.mujoco_gas, dt, stiffness, *discs), ("mujoco",)))
     return cases
 
 

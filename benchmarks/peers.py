@@ -75,8 +75,8 @@ def _diffrax(solver_name: str) -> Callable[[Problem, int], Prepared]:
     return prepare
 
 
-def flights(problem: Problem, solver_name: str, dense: bool):
-    """(flight, bounce): diffrax from a state to the next impact or the end, and the elastic impact."""
+def flights(problem: Problem, solver_name: str, dense: bool, longest: float | None, room: int):
+    """(flight, bounce): diffrax from a state to the next impact or the end, in at most `room` steps, and the elastic impact."""
     import diffrax
     import jax
     import jax.numpy as jnp
@@ -97,16 +97,16 @@ def flights(problem: Problem, solver_name: str, dense: bool):
 
     solver = getattr(diffrax, solver_name)()
     term = diffrax.ODETerm(lambda t, state, args: jnp.concatenate([state[n:], acceleration]))
-    controller = diffrax.PIDController(rtol=RTOL, atol=ATOL, dtmax=problem.max_step if problem.turns else None)
+    controller = diffrax.PIDController(rtol=RTOL, atol=ATOL, dtmax=longest)
     # With several corners Newton ended on wrong roots, such as the impact just left, and the run got stuck; bisection did not.
     finder = optimistix.Bisection(rtol=1e-15, atol=1e-15) if problem.turns else optimistix.Newton(rtol=RTOL, atol=ATOL)
     event = diffrax.Event(lambda t, y, args, **kwargs: gap(y[:n]), finder, direction=False)
 
     def flight(state, rest):
-        first = jnp.minimum(problem.first_step, rest)
+        first = jnp.minimum(min(longest or math.inf, problem.first_step), rest)
         return diffrax.diffeqsolve(
             term, solver, 0.0, rest, first, state, saveat=diffrax.SaveAt(t1=True, dense=dense), stepsize_controller=controller,
-            event=event, max_steps=problem.steps_per_flight, adjoint=diffrax.ForwardMode(), throw=False,
+            event=event, max_steps=room, adjoint=diffrax.ForwardMode(), throw=False,
         )  # fmt: skip
 
     return flight, bounce
@@ -121,7 +121,8 @@ def _event_loop(problem: Problem, steps: int, solver_name: str):
     end = steps * problem.dt
     most = math.ceil(end / problem.mean_flight) + 8  # flights
     grid = problem.dt * np.arange(steps + 1)
-    flight, bounce = flights(problem, solver_name, dense=True)
+    longest = problem.max_step if problem.turns else None
+    flight, bounce = flights(problem, solver_name, True, longest, problem.steps_per_flight)
     interpolation = getattr(diffrax, solver_name).interpolation_cls
 
     def go_on(carry, _):

@@ -1,8 +1,8 @@
 """MuJoCo's models: contacts are springs there, without a coefficient of restitution.
 
-A contact here has no damping, nearly no softness of its own (impedance 0.9999), and the stiffness 1/dt² per mass: the stiffest
-with which a ball keeps its energy to a few per cent. With 4/dt² and its Euler steps the ball flies away, and with its RK4 steps it
-stops. dt is that of the others.
+A contact here has no damping, and nearly no softness of its own (impedance 0.9999). Its stiffness, per mass, is the best of a few
+that were tried. A ball keeps its energy to a few per cent with 1/dt² and Euler's steps; with 4/dt² it flies away, and with RK4 steps
+it stops. In a gas, where several contacts meet, that is too stiff: the gas gains energy without end.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.problems import GRAVITY
 
 
-def _option(dt: float, gravity: float) -> str:
-    contact = f'condim="1" solref="{-1 / dt**2} 0" solimp="0.9999 0.9999 1e-6"'
+def _option(dt: float, gravity: float, stiffness: float) -> str:
+    contact = f'condim="1" solref="{-stiffness} 0" solimp="0.9999 0.9999 1e-6"'
     return f'<option timestep="{dt}" gravity="0 0 {-gravity}"/><size memory="200M"/><default><geom {contact}/></default>'
 
 
@@ -20,7 +20,7 @@ def particle(dt: float):
     import mujoco
 
     return mujoco.MjModel.from_xml_string(
-        f"""<mujoco>{_option(dt, GRAVITY)}<worldbody>
+        f"""<mujoco>{_option(dt, GRAVITY, 1 / dt**2)}<worldbody>
         <geom type="plane" size="0 0 1"/>
         <body><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
         <geom type="sphere" size="0.1" pos="0 0 0.1" mass="1"/></body>
@@ -28,7 +28,7 @@ def particle(dt: float):
     )
 
 
-def discs(dt: float, count: int, radius: float, side: float):
+def discs(dt: float, stiffness: float, count: int, radius: float, side: float):
     """Spheres that slide along x and y, in a box of four planes."""
     import mujoco
 
@@ -36,7 +36,9 @@ def discs(dt: float, count: int, radius: float, side: float):
     walls = "".join(f'<geom type="plane" size="0 0 1" pos="{pos}" zaxis="{axis}"/>' for pos, axis in planes)
     body = '<body><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>'
     body += f'<geom type="sphere" size="{radius}" mass="1"/></body>'
-    return mujoco.MjModel.from_xml_string(f"<mujoco>{_option(dt, 0.0)}<worldbody>{walls}{count * body}</worldbody></mujoco>")
+    return mujoco.MjModel.from_xml_string(
+        f"<mujoco>{_option(dt, 0.0, stiffness)}<worldbody>{walls}{count * body}</worldbody></mujoco>"
+    )
 
 
 def rollout(model, q0s: np.ndarray, v0s: np.ndarray, steps: int, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
