@@ -38,7 +38,7 @@ def ensembles(size: str, count: int, steps: int) -> list[common.Case]:
     peers = {
         "diffrax": ("diffrax, Tsit5, events, own restart loop, vmap", DIFFRAX, partial(crowds.diffrax_lanes, None)),
         "diffrax-dt": ("the same, steps of at most dt", DIFFRAX, partial(crowds.diffrax_lanes, PARTICLE.dt)),
-        "mujoco": ("MuJoCo, rollout, undamped contact of stiffness 1/dt²", ("mujoco",), crowds.mujoco_lanes),
+        "mujoco": ("MuJoCo, rollout, undamped contact of stiffness 2/dt²", ("mujoco",), crowds.mujoco_lanes),
         "numba": ("numba by hand: the limit for this one problem", ("numba",), crowds.numba_lanes),
     }
     for key, (label, needs, prepare) in peers.items():

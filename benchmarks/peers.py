@@ -261,6 +261,6 @@ TOOLS = (
     Tool("diffrax-tsit5", "diffrax, Tsit5, events, own restart loop", DIFFRAX, BOTH, _diffrax("Tsit5")),
     Tool("diffrax-dopri8", "diffrax, Dopri8, events, own restart loop", DIFFRAX, BOTH, _diffrax("Dopri8")),
     Tool("scipy", "scipy, DOP853, events, own restart loop", ("scipy",), BOTH, _scipy, compiles=False),
-    Tool("mujoco", "MuJoCo, undamped contact of stiffness 1/dt²", ("mujoco",), ("P1",), _mujoco, compiles=False),
+    Tool("mujoco", "MuJoCo, undamped contact of stiffness 2/dt²", ("mujoco",), ("P1",), _mujoco, compiles=False),
     Tool("numba", "numba by hand: the limit for this one problem", ("numba",), ("P1",), _numba),
 )

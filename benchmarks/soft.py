@@ -1,8 +1,8 @@
 """MuJoCo's models: contacts are springs there, without a coefficient of restitution.
 
 A contact here has no damping, and nearly no softness of its own (impedance 0.9999). Its stiffness, per mass, is the best of a few
-that were tried. A ball keeps its energy to a few per cent with 1/dt² and Euler's steps; with 4/dt² it flies away, and with RK4 steps
-it stops. In a gas, where several contacts meet, that is too stiff: the gas gains energy without end.
+that were tried. Over 1000 bounces, with Euler's steps, a ball keeps its energy to 3 % with 1/dt² and with 2/dt²; with values
+between and above it gains energy without end, and with RK4 steps it stops. A gas, where several contacts meet, needs softer ones.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def particle(dt: float):
     import mujoco
 
     return mujoco.MjModel.from_xml_string(
-        f"""<mujoco>{_option(dt, GRAVITY, 1 / dt**2)}<worldbody>
+        f"""<mujoco>{_option(dt, GRAVITY, 2 / dt**2)}<worldbody>
         <geom type="plane" size="0 0 1"/>
         <body><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
         <geom type="sphere" size="0.1" pos="0 0 0.1" mass="1"/></body>
