@@ -1,7 +1,7 @@
 """`python -m benchmarks.scaling`: how carom's time grows with the number of lanes, nodes, impacts and bodies, on all cores.
 
-Lanes: an ensemble of particles, 500 steps. Nodes: two elastic bars that collide. Impacts: P1, longer and longer. Bodies: discs in a
-box for 1 s. A part of the time is the same for all sizes: the curves bend where that ends.
+Lanes: an ensemble of particles, 500 steps. Nodes: two elastic bars with a contact between them, few states kept. Impacts: P1,
+longer and longer. Bodies: discs in a box for 1 s. A part of the time is the same for all sizes: the curves bend where that ends.
 """
 
 import argparse
