@@ -20,8 +20,8 @@ LANES = ["tool", "M trajectory-steps/s", "best", "spread", "times carom, trapezo
 GASES = ["tool", "s", "min", "spread", "pair collisions", "µs each", "energy error", "smallest gap"]
 QUOTED = "An event-driven program for discs alone, by hand in numba, once took 0.096 s for P5 on one core: quoted, not run here."
 SOFT = (
-    "MuJoCo's energy is the kinetic one at the end, the springs' left out. The discs have radius 0.5: at a gap of -1 two lie on one "
-    "another, and below that one has left the box."
+    "MuJoCo's energy is the kinetic one at the end, the springs' left out. The discs have radius 0.5: at a gap of -1 two lie on "
+    "one another, and below that one has left the box."
 )
 SPEED = 5.42  # of the discs of P5, so that there are about 65 000 collisions
 
