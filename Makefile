@@ -27,8 +27,8 @@ lint: $(READY) ## ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(READY_BENCH) ## the benchmarks
-	@if [ -f benchmarks/__main__.py ]; then $(BIN)/python -m benchmarks; else echo "there are no benchmarks here yet"; fi
+bench: $(READY_BENCH) ## the benchmarks, beside other tools: tables and plots, in benchmarks/
+	$(BIN)/python -m benchmarks
 
 docs: $(READY_DOCS) ## the site, in site/: pages, gallery, examples, reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

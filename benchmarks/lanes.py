@@ -9,12 +9,12 @@ import argparse
 import json
 import platform
 from pathlib import Path
-from statistics import median
 
 import jax
 import numpy as np
 
 import carom
+from benchmarks.common import statistics
 
 RULES = {"trapezoidal": carom.Trapezoidal(), "composition:4": carom.Composition(carom.Trapezoidal(), 4)}
 
@@ -31,33 +31,36 @@ def lanes_of(model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return q0s, v0s
 
 
-def measure(name: str, rule: str, count: int, steps: int, dtype: str, repeats: int) -> dict:
+def runner(name: str, rule: str, count: int, steps: int, dtype: str = "float64"):
+    """A function that runs the ensemble once and tells what it found."""
     model = getattr(carom.models, name)()
     q0s, v0s = lanes_of(model, count)
     method = carom.VariationalCollision(RULES[rule])
-    runs = [
-        carom.ensemble(model.system, method, q0s, v0s, dt=model.dt, num_steps=steps, params=model.params, dtype=np.dtype(dtype))
-        for _ in range(repeats + 1)
-    ]
-    seconds = [run.seconds for run in runs[1:]]
-    rates = [count * steps / s for s in seconds]
-    error = np.abs(runs[-1].energy_error[runs[-1].ok])
-    return {
-        "model": name,
-        "rule": rule,
-        "lanes": count,
-        "steps": steps,
-        "dtype": dtype,
-        "rate": median(rates),
-        "rate_best": max(rates),
-        "spread": (max(rates) - min(rates)) / median(rates),
-        "impacts": int(runs[-1].num_impacts.sum()),
-        "failed": int(np.sum(~runs[-1].ok)),
-        "energy_error_median": float(np.median(error)),
-        "energy_error_max": float(np.max(error)),
-        "compile_seconds": runs[0].compile_seconds,
-        "seconds": seconds,
-    }
+
+    def run() -> dict:
+        out = carom.ensemble(
+            model.system, method, q0s, v0s, dt=model.dt, num_steps=steps, params=model.params, dtype=np.dtype(dtype), progress=False
+        )
+        error = np.abs(out.energy_error[out.ok])
+        return {
+            "impacts": int(out.num_impacts.sum()),
+            "failed": int(np.sum(~out.ok)),
+            "energy_error_median": float(np.median(error)),
+            "energy_error_max": float(np.max(error)),
+            "compile_seconds": out.compile_seconds,
+            "seconds": out.seconds,
+        }
+
+    return run
+
+
+def measure(name: str, rule: str, count: int, steps: int, dtype: str, repeats: int) -> dict:
+    run = runner(name, rule, count, steps, dtype)
+    first = run()
+    seconds = [run()["seconds"] for _ in range(repeats)]
+    rates = statistics([count * steps / s for s in seconds])
+    known = {"model": name, "rule": rule, "lanes": count, "steps": steps, "dtype": dtype}
+    return known | {"rate": rates["median"], "rate_best": rates["max"], "spread": rates["spread"]} | first | {"seconds": seconds}
 
 
 def machine() -> dict:

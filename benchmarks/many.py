@@ -1,133 +1,107 @@
-"""`python -m benchmarks.many`: P3 (an ensemble) and P5 (a gas of discs), on all cores, and how the time grows with their size.
+"""`python -m benchmarks.many`: P3 (ensembles) and P5 (a gas of discs) beside other tools, on all cores.
 
-P3: 10 000 particles above an elastic floor, 2000 steps of 0.01, heights from 0.5 to 1.5; trajectory-steps per second. The limit is
-a program for this one problem: Verlet in numba on all cores, the impact in closed form, nothing kept but the last state.
-P5: 1000 discs in a box for 10 s, about 66 000 pair collisions.
+P3: 10 000 particles above an elastic floor, 2000 steps of 0.01, each from a height and with a speed of its own; trajectory-steps
+per second. The same for the star and the pendulum. The limit is a program for P3 alone: Verlet in numba on all cores, the impact in
+closed form, nothing kept but the last state. P5: 1000 discs in a box for 10 s, about 65 000 pair collisions.
 """
 
 import argparse
-import json
-import math
-import os
-import time
-from pathlib import Path
-from statistics import median
+import sys
+from functools import partial
 
-import numpy as np
+from benchmarks import common
 
-from benchmarks.lanes import lanes_of, machine, measure
-
-HERE = Path(__file__).resolve().parent
-GRAVITY = 9.81
-
-
-def limit(count: int, steps: int, repeats: int) -> dict:
-    """numba by hand."""
-    import numba
-
-    import carom
-
-    @numba.njit(parallel=True)
-    def fall(q, v, dt, steps):
-        for lane in numba.prange(len(q)):
-            x, y, vx, vy = q[lane, 0], q[lane, 1], v[lane, 0], v[lane, 1]
-            for _ in range(steps):
-                x += dt * vx
-                rest = dt
-                below = y + rest * vy - 0.5 * GRAVITY * rest**2
-                while below < 0:
-                    tau = (vy + math.sqrt(vy**2 + 2 * GRAVITY * y)) / GRAVITY
-                    vy, y, rest = GRAVITY * tau - vy, 0.0, rest - tau
-                    below = rest * vy - 0.5 * GRAVITY * rest**2
-                y = below
-                vy -= GRAVITY * rest
-            q[lane, 0], q[lane, 1], v[lane, 0], v[lane, 1] = x, y, vx, vy
-
-    seconds = []
-    for _ in range(repeats + 1):
-        q, v = lanes_of(carom.models.particle(), count)
-        clock = time.perf_counter()
-        fall(q, v, 0.01, steps)
-        seconds.append(time.perf_counter() - clock)
-    rates = [count * steps / s for s in seconds[1:]]
-    return {"model": "particle", "rule": "numba by hand", "lanes": count, "steps": steps, "dtype": "float64", "rate": median(rates),
-            "rate_best": max(rates), "spread": (max(rates) - min(rates)) / median(rates), "seconds": seconds[1:]}  # fmt: skip
+SIZES = {
+    "whole": {"lanes": 10_000, "steps": 2000, "bodies": 1000, "end": 10.0},
+    "quick": {"lanes": 2_000, "steps": 200, "bodies": 1000, "end": 1.0},
+    "tiny": {"lanes": 100, "steps": 100, "bodies": 30, "end": 0.5},
+}
+LANES = ["tool", "M trajectory-steps/s", "best", "spread", "times carom, trapezoidal", "median energy error", "largest"]
+GASES = ["tool", "s", "min", "spread", "pair collisions", "µs each", "energy error", "smallest gap"]
+QUOTED = "An event-driven program for discs alone, by hand in numba, once took 0.096 s for P5 on one core: quoted, not run here."
+SOFT = (
+    "MuJoCo's energy is the kinetic one at the end, the springs' left out. The discs have radius 0.5: at a gap of -1 two lie on "
+    "one another, and below that one has left the box."
+)
+SPEED = 5.42  # of the discs of P5, so that there are about 65 000 collisions
 
 
-def gas(kind: str, count: int, end: float, speed: float, repeats: int) -> dict:
-    import carom
+def ensembles(size: str, count: int, steps: int) -> list[common.Case]:
+    from benchmarks import crowds, lanes
+    from benchmarks.peers import DIFFRAX
+    from benchmarks.problems import PARTICLE
 
-    billiard = getattr(carom.models, kind)(count, speed=speed)
-    runs = [billiard.solve(dt=end / 4, num_steps=4) for _ in range(repeats)]
-    seconds = [run.seconds for run in runs]
-    return {
-        "model": kind,
-        "bodies": count,
-        "seconds": seconds,
-        "median": median(seconds),
-        "best": min(seconds),
-        "spread": (max(seconds) - min(seconds)) / median(seconds),
-        "pairs": int(runs[-1].pairs[-1]),
-        "walls": int(runs[-1].walls[-1]),
-        "energy_error": float(np.max(np.abs(runs[-1].energy_error))),
-        "momentum_error": float(np.max(runs[-1].momentum_error)),
-        "smallest_gap": float(runs[-1].smallest_gap.min()),
+    rules = {"trapezoidal": "carom, trapezoidal rule", "composition:4": "carom, composition of order 4"}
+    cases = []
+    for model in ("particle",) if size == "tiny" else ("particle", "star", "pendulum"):
+        known = {"problem": "P3" if model == "particle" else model, "lanes": count, "steps": steps}
+        for rule, label in list(rules.items())[: 1 if size == "tiny" else 2]:
+            prepare = partial(lanes.runner, model, rule, count, steps)
+            cases.append(common.Case(known | {"label": label, "key": rule}, prepare))
+    known = {"problem": "P3", "lanes": count, "steps": steps}
+    peers = {
+        "diffrax": ("diffrax, Tsit5, events, own restart loop, vmap", DIFFRAX, partial(crowds.diffrax_lanes, None)),
+        "diffrax-dt": ("diffrax, the same with steps of at most dt", DIFFRAX, partial(crowds.diffrax_lanes, PARTICLE.dt)),
+        "mujoco": ("MuJoCo, rollout, undamped contact of stiffness 2/dt²", ("mujoco",), crowds.mujoco_lanes),
+        "numba": ("numba by hand: the limit for this one problem", ("numba",), crowds.numba_lanes),
     }
+    for key, (label, needs, prepare) in peers.items():
+        cases.append(common.Case(known | {"label": label, "key": key}, partial(prepare, count, steps), needs))
+    return cases
 
 
-def markdown(data: dict) -> str:
-    where = f"{data['machine']['device']}, {data['cores']} cores; load average at the start {data['load']:.1f} (below 1: quiet)."
-    lines = ["# Many trajectories, many bodies", "", f"Written by `python -m benchmarks.many`. {where}", ""]
-    lines += [
-        "## P3 and larger ensembles",
-        "",
-        "| model | rule | lanes | M trajectory-steps/s, median | best | spread | largest energy error |",
-    ]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for r in data["lanes"]:
-        error = f"{r['energy_error_max']:.1e}" if "energy_error_max" in r else ""
-        lines.append(
-            f"| {r['model']} | {r['rule']} | {r['lanes']:,} | {r['rate'] / 1e6:.1f} | {r['rate_best'] / 1e6:.1f} "
-            f"| {100 * r['spread']:.0f} % | {error} |"
-        )
-    lines += [
-        "",
-        "## P5 and larger gases",
-        "",
-        "| bodies | s, median | best | pair collisions | µs per collision | energy error | smallest gap |",
-    ]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for r in data["gases"]:
-        each = 1e6 * r["best"] / r["pairs"]
-        lines.append(
-            f"| {r['bodies']:,} {r['model']} | {r['median']:.3f} | {r['best']:.3f} | {r['pairs']:,} | {each:.2f} "
-            f"| {r['energy_error']:.1e} | {r['smallest_gap']:.1e} |"
-        )
-    return "\n".join(lines) + "\n"
+def gases(bodies: int, end: float) -> list[common.Case]:
+    from benchmarks import crowds
+
+    discs = ("discs", bodies, end, SPEED)
+    known = {"problem": "P5", "bodies": bodies, "end": end}
+    cases = [common.Case(known | {"label": "carom, discs", "key": "carom"}, partial(crowds.carom_gas, *discs), ("numba",))]
+    for dt, stiffness in ((0.01, 200), (0.001, 100_000)):
+        known = known | {"label": f"MuJoCo, dt = {dt:g}, stiffness {stiffness:,}", "key": f"mujoco-{dt:g}"}
+        cases.append(common.Case(known, partial(crowds.mujoco_gas, dt, stiffness, *discs), ("mujoco",)))
+    return cases
+
+
+def measure(chosen: argparse.Namespace) -> list[dict]:
+    size = SIZES[chosen.size]
+    records = common.take_turns(ensembles(chosen.size, size["lanes"], size["steps"]), chosen.repeats)
+    for record in records:
+        (ours,) = [r for r in records if (r["problem"], r["key"]) == (record["problem"], "trapezoidal")]
+        if "median" in record:
+            work = record["lanes"] * record["steps"]
+            record |= {"rate": work / record["median"], "rate_best": work / record["min"]}
+            record |= {"ratio": record["median"] / ours["median"]} if "median" in ours else {}
+    return records + common.take_turns(gases(size["bodies"], size["end"]), chosen.repeats)
+
+
+def _lane_cells(r: dict) -> list[str]:
+    rates = [f"{r['rate'] / 1e6:.3g}", f"{r['rate_best'] / 1e6:.3g}", common.percent(r["spread"])]
+    ratio = common.short(r["ratio"]) if "ratio" in r else ""
+    return [*rates, ratio, f"{r['energy_error_median']:.1e}", f"{r['energy_error_max']:.1e}"]
+
+
+def _gas_cells(r: dict) -> list[str]:
+    pairs = [f"{r['pairs']:,}", f"{1e6 * r['median'] / max(r['pairs'], 1):.2f}"] if "pairs" in r else ["", ""]
+    times = [f"{r['median']:.3g}", f"{r['min']:.3g}", common.percent(r["spread"])]
+    return [*times, *pairs, f"{r['energy_error']:.1e}", f"{r['smallest_gap']:.1e}"]
+
+
+def sections(records: list[dict], chosen: argparse.Namespace) -> list[common.Section]:
+    tables = []
+    for key in dict.fromkeys(r["problem"] for r in records if "lanes" in r):
+        mine = [r for r in records if r["problem"] == key]
+        model = "particle" if key == "P3" else key
+        title = f"{key if key == 'P3' else 'Ensembles'}: {mine[0]['lanes']:,} lanes of the {model}, {mine[0]['steps']:,} steps"
+        tables.append(common.Section(title, LANES, [common.row(r, r["label"], _lane_cells, len(LANES)) for r in mine]))
+    gas = [r for r in records if r["problem"] == "P5"]
+    rows = [common.row(r, r["label"], _gas_cells, len(GASES)) for r in gas]
+    title = f"P5: {gas[0]['bodies']:,} discs in a box, {gas[0]['end']:g} s"
+    return [*tables, common.Section(title, GASES, rows, [SOFT, QUOTED])]
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.many", description="P3 and P5, and their scaling")
-    parser.add_argument("--quick", action="store_true", help="P3 and P5 alone, small")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=HERE, help="folder for many.json and many.md")
-    chosen = parser.parse_args(argv)
-    load, repeats = os.getloadavg()[0], chosen.repeats
-    sizes = [1_000] if chosen.quick else [10_000, 1_000, 100_000]
-    steps = 200 if chosen.quick else 2000
-    lanes = [measure("particle", "trapezoidal", size, steps, "float64", repeats) for size in sizes]
-    lanes.append(limit(sizes[0], steps, repeats))
-    gases = [gas("discs", 1000, 10.0, 5.42, repeats)]
-    if not chosen.quick:
-        lanes.append(measure("particle", "composition:4", 10_000, 2000, "float64", repeats))
-        gases += [gas("discs", n, 1.0, 1.0, 2) for n in (1_000, 10_000, 100_000)]
-        gases += [gas("spheres", n, 1.0, 1.0, 2) for n in (1_000, 10_000, 100_000)]
-    cores = len(os.sched_getaffinity(0))
-    data = {"machine": machine(), "cores": cores, "load": load, "repeats": repeats, "lanes": lanes, "gases": gases}
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    (chosen.out / "many.json").write_text(json.dumps(data, indent=1) + "\n")
-    (chosen.out / "many.md").write_text(markdown(data))
-    print(markdown(data))
+    options = common.parser("many", "P3 and P5: ensembles and gases on all cores")
+    common.run_part("many", sys.modules[__name__], options.parse_args(argv), one_core=False)
 
 
 if __name__ == "__main__":

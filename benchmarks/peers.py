@@ -4,7 +4,6 @@ Other tools get what a careful user would give them: compiled loops where they c
 same grid as carom.
 """
 
-import importlib.util
 import math
 import time
 from collections.abc import Callable
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks import soft
+from benchmarks.common import timed
 from benchmarks.problems import GRAVITY, Problem, Run
 
 RTOL, ATOL = 1e-10, 1e-12
@@ -28,9 +29,6 @@ class Tool:
     problems: tuple[str, ...]
     prepare: Callable[[Problem, int], Prepared]
     compiles: bool = True
-
-    def missing(self) -> list[str]:
-        return [name for name in self.needs if importlib.util.find_spec(name) is None]
 
 
 def _carom(rule: str) -> Callable[[Problem, int], Prepared]:
@@ -77,18 +75,16 @@ def _diffrax(solver_name: str) -> Callable[[Problem, int], Prepared]:
     return prepare
 
 
-def _event_loop(problem: Problem, steps: int, solver_name: str):
-    """diffrax from impact to impact inside a `scan`; its steps are kept, and interpolated on the whole grid at the end."""
+def flights(problem: Problem, solver_name: str, dense: bool, longest: float | None, room: int):
+    """(flight, bounce): diffrax from a state to the next impact or the end, in at most `room` steps, and the elastic impact."""
     import diffrax
     import jax
     import jax.numpy as jnp
     import optimistix
 
-    n, end = len(problem.q0), steps * problem.dt
-    most = math.ceil(end / problem.mean_flight) + 8  # flights
+    n = len(problem.q0)
     acceleration = jnp.zeros(n).at[1].set(-GRAVITY)
     masses, corners = jnp.array(problem.masses), jnp.array(problem.corners)
-    grid = problem.dt * np.arange(steps + 1)
 
     def gap(q):
         return jnp.min(q[1] + corners @ jnp.array([jnp.sin(q[2]), jnp.cos(q[2])])) if problem.turns else q[1]
@@ -101,17 +97,33 @@ def _event_loop(problem: Problem, steps: int, solver_name: str):
 
     solver = getattr(diffrax, solver_name)()
     term = diffrax.ODETerm(lambda t, state, args: jnp.concatenate([state[n:], acceleration]))
-    controller = diffrax.PIDController(rtol=RTOL, atol=ATOL, dtmax=problem.max_step if problem.turns else None)
+    controller = diffrax.PIDController(rtol=RTOL, atol=ATOL, dtmax=longest)
     # With several corners Newton ended on wrong roots, such as the impact just left, and the run got stuck; bisection did not.
     finder = optimistix.Bisection(rtol=1e-15, atol=1e-15) if problem.turns else optimistix.Newton(rtol=RTOL, atol=ATOL)
     event = diffrax.Event(lambda t, y, args, **kwargs: gap(y[:n]), finder, direction=False)
 
     def flight(state, rest):
-        first = jnp.minimum(problem.first_step, rest)
+        first = jnp.minimum(min(longest or math.inf, problem.first_step), rest)
         return diffrax.diffeqsolve(
-            term, solver, 0.0, rest, first, state, saveat=diffrax.SaveAt(t1=True, dense=True), stepsize_controller=controller,
-            event=event, max_steps=problem.steps_per_flight, adjoint=diffrax.ForwardMode(), throw=False,
+            term, solver, 0.0, rest, first, state, saveat=diffrax.SaveAt(t1=True, dense=dense), stepsize_controller=controller,
+            event=event, max_steps=room, adjoint=diffrax.ForwardMode(), throw=False,
         )  # fmt: skip
+
+    return flight, bounce
+
+
+def _event_loop(problem: Problem, steps: int, solver_name: str):
+    """diffrax from impact to impact inside a `scan`; its steps are kept, and interpolated on the whole grid at the end."""
+    import diffrax
+    import jax
+    import jax.numpy as jnp
+
+    end = steps * problem.dt
+    most = math.ceil(end / problem.mean_flight) + 8  # flights
+    grid = problem.dt * np.arange(steps + 1)
+    longest = problem.max_step if problem.turns else None
+    flight, bounce = flights(problem, solver_name, True, longest, problem.steps_per_flight)
+    interpolation = getattr(diffrax, solver_name).interpolation_cls
 
     def go_on(carry, _):
         """One flight, on its own clock: near t = 900 the rounding of t would keep the root finder from converging."""
@@ -126,7 +138,7 @@ def _event_loop(problem: Problem, steps: int, solver_name: str):
         i = jnp.minimum(jnp.searchsorted(stops, t), most - 1)
         j = jnp.maximum(jnp.sum(clocks[i] < t - begins[i]) - 1, 0)
         info = jax.tree.map(lambda table: table[i, j], infos)
-        return solver.interpolation_cls(t0=clocks[i, j], t1=clocks[i, j + 1], **info).evaluate(t - begins[i])
+        return interpolation(t0=clocks[i, j], t1=clocks[i, j + 1], **info).evaluate(t - begins[i])
 
     def simulate(state):
         carry = (0, True, 0.0, state)
@@ -228,6 +240,19 @@ def _fall(q, v, dt):
     return (impacts,)
 
 
+def _mujoco(problem: Problem, steps: int) -> Prepared:
+    model = soft.particle(problem.dt)
+    q0, v0 = np.array([problem.q0]), np.array([problem.v0])
+
+    def run() -> Run:
+        seconds, (q, v) = timed(lambda: soft.rollout(model, q0, v0, steps))
+        q, v = np.concatenate([q0, q[0]]), np.concatenate([v0, v[0]])
+        impacts = int(np.sum((v[:-1, 1] <= 0) & (v[1:, 1] > 0)))
+        return Run(seconds, q, v, impacts)
+
+    return 0.0, run
+
+
 BOTH = ("P1", "P2")
 DIFFRAX = ("diffrax", "optimistix")
 TOOLS = (
@@ -236,5 +261,6 @@ TOOLS = (
     Tool("diffrax-tsit5", "diffrax, Tsit5, events, own restart loop", DIFFRAX, BOTH, _diffrax("Tsit5")),
     Tool("diffrax-dopri8", "diffrax, Dopri8, events, own restart loop", DIFFRAX, BOTH, _diffrax("Dopri8")),
     Tool("scipy", "scipy, DOP853, events, own restart loop", ("scipy",), BOTH, _scipy, compiles=False),
+    Tool("mujoco", "MuJoCo, undamped contact of stiffness 2/dt²", ("mujoco",), ("P1",), _mujoco, compiles=False),
     Tool("numba", "numba by hand: the limit for this one problem", ("numba",), ("P1",), _numba),
 )

@@ -15,8 +15,7 @@ class Problem:
     about: str
     model: str  #                      its name in carom.models
     dt: float
-    steps: int
-    quick_steps: int
+    sizes: dict[str, int]  #           steps
     target: float  #                   µs per step with the order-4 rule, after compilation
     q0: tuple[float, ...]
     v0: tuple[float, ...]
@@ -40,9 +39,11 @@ class Problem:
         return q[:, 1:2] + np.sin(q[:, 2:]) * x + np.cos(q[:, 2:]) * y
 
     def energy_error(self, q: np.ndarray, v: np.ndarray) -> float:
-        """The largest |E − E₀| / |E₀| over the rows of q and v, the states on the grid."""
+        """The largest |E − E₀| / |E₀| in flight, over the rows of q and v, the states on the grid.
+
+        In a soft contact part of the energy is in the floor: states below it count as penetration."""
         energy = 0.5 * v**2 @ np.array(self.masses) + self.masses[1] * GRAVITY * q[:, 1]
-        return float(np.max(np.abs(energy / energy[0] - 1)))
+        return float(np.max(np.abs(energy / energy[0] - 1)[np.all(self.gaps(q) >= 0, axis=1)]))
 
     def penetration(self, q: np.ndarray) -> float:
         """How deep the deepest corner is below the floor, over the rows of q."""
@@ -54,8 +55,7 @@ PARTICLE = Problem(
     about="a particle on an elastic floor, dt = 0.01",
     model="particle",
     dt=0.01,
-    steps=90_300,
-    quick_steps=9_030,
+    sizes={"whole": 90_300, "quick": 9_030, "tiny": 500},
     target=0.15,
     q0=(0.0, 1.0),
     v0=(-2.0, 0.0),
@@ -73,8 +73,7 @@ STAR = Problem(
     about="a star (square hull, four gaps) tumbling on an elastic floor, dt = 0.005",
     model="star",
     dt=0.005,
-    steps=20_000,
-    quick_steps=2_000,
+    sizes={"whole": 20_000, "quick": 2_000, "tiny": 200},
     target=0.3,
     q0=(0.0, 3.5, 0.0),
     v0=(-2.0, 0.0, 5.0),

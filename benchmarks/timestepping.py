@@ -1,17 +1,24 @@
 """`python -m benchmarks.timestepping`: Moreau–Jean of carom and of Siconos on the ball, the cradle and the stack, on one core.
 
-Siconos is optional (Debian: python3-siconos). It is looked for in this interpreter, then in the one that SICONOS_PYTHON names.
-The same steps, laws and parameters for both: θ = 1/2, dt as below, and for each the time to step, everything compiled before.
+Siconos is optional (Debian: python3-siconos). It is looked for in the interpreter that SICONOS_PYTHON names, or else in this one
+and in the system's. The same steps, laws and parameters for both: θ = 1/2, dt as below, and for each the time to step, everything
+compiled before.
 """
 
-import itertools
+import argparse
 import json
 import os
 import subprocess
 import sys
-import time
+from functools import cache
+
+from benchmarks import common
 
 GRAVITY = 9.81
+SIDE = common.HERE / "siconos_side.py"
+SYSTEM_PYTHON = "/usr/bin/python3"
+SHARE = {"whole": 1, "quick": 10, "tiny": 100}
+HEADER = ["problem", "µs per step", "min", "spread", "times carom", "final positions apart"]
 PROBLEMS = {
     "ball": {"about": "ball on a floor, e = 0.9, until it rests", "dt": 0.005, "steps": 20_000},
     "cradle": {"about": "ten touching balls, e = 1, one impulse", "dt": 0.01, "steps": 2_000},
@@ -19,7 +26,7 @@ PROBLEMS = {
 }
 
 
-def carom_run(key: str, dt: float, steps: int) -> tuple[float, list[float]]:
+def carom_runner(key: str, dt: float, steps: int):
     import carom
 
     models = {
@@ -27,94 +34,79 @@ def carom_run(key: str, dt: float, steps: int) -> tuple[float, list[float]]:
         "cradle": lambda: carom.models.cradle(10),
         "stack": lambda: carom.models.stack(10),
     }
-    model, best, end = models[key](), float("inf"), []
-    for _ in range(4):  # the first one compiles
-        run = model.solve(carom.MoreauJean(), dt=dt, num_steps=steps)
-        best, end = min(best, run.seconds), run.q[-1].tolist()
-    return best, end
+    model = models[key]()
+
+    def run() -> dict:
+        solution = model.solve(carom.MoreauJean(), dt=dt, num_steps=steps, progress=False)
+        return {"seconds": solution.seconds, "start": solution.q[0].tolist(), "end": solution.q[-1].tolist()}
+
+    return run
 
 
-def siconos_run(key: str, dt: float, steps: int) -> tuple[float, list[float]]:
-    import siconos.kernel as sk
-
-    bodies, links = {"ball": siconos_ball, "cradle": siconos_cradle, "stack": siconos_stack}[key](sk)
-    system = sk.NonSmoothDynamicalSystem(0.0, dt * (steps + 2))
-    for body in bodies:
-        system.insertDynamicalSystem(body)
-    for interaction, members in links:
-        system.link(interaction, *members)
-    problem = sk.FrictionContact(2) if key == "stack" else sk.LCP()
-    simulation = sk.TimeStepping(system, sk.TimeDiscretisation(0.0, dt), sk.MoreauJeanOSI(0.5), problem)
-    clock = time.perf_counter()
-    for _ in range(steps):
-        simulation.computeOneStep()
-        simulation.nextStep()
-    seconds = time.perf_counter() - clock
-    return seconds, [float(x) for body in bodies for x in body.q()]
+@cache
+def siconos_python() -> str | None:
+    """An interpreter that can import Siconos."""
+    named = os.environ.get("SICONOS_PYTHON")
+    for python in [named] if named else [sys.executable, SYSTEM_PYTHON]:
+        try:
+            if not subprocess.run([python, "-c", "import siconos.kernel"], capture_output=True).returncode:
+                return python
+        except OSError:
+            continue
+    return None
 
 
-def siconos_ball(sk):
-    body = sk.LagrangianLinearTIDS([1.0], [0.0], [[1.0]])
-    body.setFExtPtr([-GRAVITY])
-    return [body], [(sk.Interaction(sk.NewtonImpactNSL(0.9), sk.LagrangianLinearTIR([[1.0]])), (body,))]
+def siconos_runner(key: str, dt: float, steps: int):
+    python = siconos_python()
+    if python is None:
+        raise RuntimeError("Siconos was not found; SICONOS_PYTHON names an interpreter that has it")
+
+    def run() -> dict:
+        out = subprocess.run([python, str(SIDE), json.dumps([key, dt, steps])], capture_output=True, text=True)
+        if out.returncode:
+            raise RuntimeError(out.stderr.strip().splitlines()[-1])
+        return json.loads(out.stdout.strip().splitlines()[-1])
+
+    return run
 
 
-def siconos_cradle(sk, count: int = 10, radius: float = 0.5):
-    places = [0.0] + [3 * radius + 2 * radius * i for i in range(count - 1)]
-    bodies = [sk.LagrangianLinearTIDS([x], [1.0 if i == 0 else 0.0], [[1.0]]) for i, x in enumerate(places)]
-    law = sk.NewtonImpactNSL(1.0)
-    links = []
-    for left, right in itertools.pairwise(bodies):
-        links.append((sk.Interaction(law, sk.LagrangianLinearTIR([[-1.0, 1.0]], [-2 * radius])), (left, right)))
-    return bodies, links
+def distance(q: list[float], other: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(q, other, strict=True))
 
 
-def siconos_stack(sk, count: int = 10):
-    """Rows: height of a lower corner above what is below it, and its place along; about the upright stack."""
-    mass = [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1 / 6]]
-    bodies = [sk.LagrangianLinearTIDS([0.0, i + 0.5, 0.0], [0.0, 0.0, 0.0], mass) for i in range(count)]
-    for body in bodies:
-        body.setFExtPtr([0.0, -GRAVITY, 0.0])
-    law = sk.NewtonImpactFrictionNSL(0.0, 0.0, 0.5, 2)
-    links = []
-    for i, body in enumerate(bodies):
-        for x in (-0.5, 0.5):
-            own = [[0.0, 1.0, x], [1.0, 0.0, 0.5]]
-            if i == 0:
-                links.append((sk.Interaction(law, sk.LagrangianLinearTIR(own, [-0.5, 0.0])), (body,)))
-                continue
-            below = [[0.0, -1.0, -x], [-1.0, 0.0, 0.5]]
-            rows = [a + b for a, b in zip(below, own, strict=True)]
-            links.append((sk.Interaction(law, sk.LagrangianLinearTIR(rows, [-1.0, 0.0])), (bodies[i - 1], body)))
-    return bodies, links
-
-
-def peer(key: str, dt: float, steps: int) -> tuple[float, list[float]] | None:
-    """Siconos in a process of its own: the interpreter that has it need not be the one that has carom."""
-    python = os.environ.get("SICONOS_PYTHON", sys.executable)
-    command = [python, os.path.abspath(__file__), "--siconos", json.dumps([key, dt, steps])]
-    out = subprocess.run(command, capture_output=True, text=True)
-    if out.returncode:
-        return None
-    return tuple(json.loads(out.stdout.strip().splitlines()[-1]))
-
-
-def main() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    if "--siconos" in sys.argv:
-        print(json.dumps(siconos_run(*json.loads(sys.argv[-1]))))
-        return
-    print(f"{'problem':<45}{'carom':>12}{'Siconos':>12}   µs per step")
+def measure(chosen: argparse.Namespace) -> list[dict]:
+    records = []
     for key, problem in PROBLEMS.items():
-        dt, steps = problem["dt"], problem["steps"]
-        ours, q_ours = carom_run(key, dt, steps)
-        theirs = peer(key, dt, steps)
-        other = "not found" if theirs is None else f"{1e6 * theirs[0] / steps:.2f}"
-        apart = ""
-        if theirs is not None:
-            apart = f"   final positions differ by {max(abs(a - b) for a, b in zip(q_ours, theirs[1], strict=True)):.1e}"
-        print(f"{problem['about']:<45}{1e6 * ours / steps:>12.2f}{other:>12}{apart}")
+        dt, steps = problem["dt"], problem["steps"] // SHARE[chosen.size]
+        cases = [
+            common.Case({"problem": key, "label": label, "dt": dt, "steps": steps}, lambda r=runner, a=(key, dt, steps): r(*a))
+            for label, runner in (("carom", carom_runner), ("Siconos", siconos_runner))
+        ]
+        ours, theirs = common.take_turns(cases, chosen.repeats)
+        if "median" in ours and "median" in theirs:
+            theirs["ratio"] = theirs["median"] / ours["median"]
+            theirs["apart"] = distance(ours["end"], theirs["end"])
+        records += [ours, theirs]
+    return records
+
+
+def _cells(r: dict) -> list[str]:
+    cells = [f"{1e6 * r['median'] / r['steps']:.3g}", f"{1e6 * r['min'] / r['steps']:.3g}", common.percent(r["spread"])]
+    return [*cells, common.short(r["ratio"]) if "ratio" in r else "", f"{r['apart']:.1e}" if "apart" in r else ""]
+
+
+def sections(records: list[dict], chosen: argparse.Namespace) -> list[common.Section]:
+    rows = [common.row(r, f"{PROBLEMS[r['problem']]['about']}: {r['label']}", _cells, len(HEADER)) for r in records]
+    stacks = [
+        f"{r['label']}'s by {distance(r['start'], r['end']):.1e}" for r in records if r["problem"] == "stack" and "median" in r
+    ]
+    notes = ["The stack should stay at rest; it moves, " + ", ".join(stacks) + "."] if stacks else []
+    return [common.Section("Time stepping: Moreau–Jean of carom and of Siconos", HEADER, rows, notes)]
+
+
+def main(argv: list[str] | None = None) -> None:
+    options = common.parser("timestepping", "Moreau–Jean of carom and of Siconos on one core")
+    common.run_part("timestepping", sys.modules[__name__], options.parse_args(argv), one_core=True)
 
 
 if __name__ == "__main__":
