@@ -25,7 +25,7 @@ from carom.progress import Bar
 from carom.system import System
 from carom.validate import Problem, check_grid, check_problem, check_step
 
-BLOCK, POOL = 256, 128  # lanes that are computed together on a CPU: their states fit into its fastest cache
+BLOCK, POOL = 256, 64  # lanes that are computed together on a CPU: their states fit into its fastest cache
 TASK = 32  # blocks at most that are handed over together: a hand-over costs as much as half a block
 GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
 ROWS = 256  # impacts between two looks, for methods that go lane by lane

@@ -25,7 +25,7 @@ from carom.methods.method import NOT_CONVERGED, NOT_FINITE, OK, ImpactTable
 from carom.methods.variational import Moment, VariationalCollision, collision_step, glide, look_ahead, look_at, origin_of, resolve
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.numerics.kernel import once, sealed, single_kernel
-from carom.numerics.lanes import over_lanes
+from carom.numerics.lanes import over_lanes, put_lanes, take_lanes
 from carom.numerics.trees import choose
 
 STRIDE = 8  # steps between two looks at who has to wait
@@ -106,6 +106,7 @@ def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, 
     careful = over_lanes(lambda c, one, until: _careful(bind(c, one.q.shape[0]), one, until), [varies, True, False])
     lanes = fleet.step.shape[0]
     few = max(pool // 4, 1)
+    nobody = _Queue(jnp.zeros(lanes, bool), jnp.zeros((), jnp.int32))
 
     def active(fleet: Fleet):
         return (fleet.status == OK) & (fleet.step < until)
@@ -129,16 +130,15 @@ def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, 
         rank = _running_count(queue.members)
         total, base = rank[-1], rank[queue.cursor]  # those after the cursor come first, so that nobody waits for ever
         place = (jnp.arange(size) + base) % jnp.maximum(total, 1) + 1
-        members = jnp.minimum(jnp.searchsorted(rank, place), lanes - 1)
-        take = lambda tree: jax.tree.map(lambda x: jnp.take(x, members, axis=-1, mode="clip"), tree)  # noqa: E731
-        ours, pooled = course._replace(each=take(course.each), dt=take(course.dt) if varies.dt else course.dt), take(fleet)
-        idle = jnp.arange(size) >= total
+        members = jnp.minimum(jnp.searchsorted(rank, place), lanes - 1).astype(jnp.int32)
+        count = jnp.minimum(total, size)
+        each, steps, pooled = take_lanes((course.each, course.dt if varies.dt else (), fleet), members)
+        ours = course._replace(each=each, dt=steps if varies.dt else course.dt)
+        idle = jnp.arange(size) >= count
         out, hard = function(ours, pooled._replace(step=jnp.where(idle, until, pooled.step)), until)
-        slot = (rank - 1 - base) % jnp.maximum(total, 1)
-        chosen = queue.members & (slot < size)
-        back, hard = jax.tree.map(lambda x: jnp.take(x, slot, axis=-1, mode="clip"), (out, hard))
-        last = members[jnp.clip(total, 1, size) - 1].astype(jnp.int32)
-        return choose(chosen, back, fleet), _Queue(queue.members & ~chosen, last), hard & chosen
+        served = jnp.zeros(size, bool)
+        fleet, waiting, found = put_lanes((fleet, queue.members, nobody.members), (out, served, hard), members, count)
+        return fleet, _Queue(waiting, members[jnp.maximum(count, 1) - 1]), found
 
     def ordinary(now: _Traffic):
         now = jax.lax.while_loop(cruising, fly, now)
@@ -153,7 +153,6 @@ def _compaction(method, system, params_of, course: Course, fleet: Fleet, until, 
         fleet, hard, _ = some(careful, few, now.hard, now.fleet)
         return _Traffic(fleet, now.waiting, hard)
 
-    nobody = _Queue(jnp.zeros(lanes, bool), jnp.zeros((), jnp.int32))
     start = _Traffic(fleet, nobody, nobody)
     return jax.lax.while_loop(lambda now: jnp.any(active(now.fleet)), round_, start).fleet
 

@@ -89,6 +89,11 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: call(*args) if _inside.get() else function(*args)
 
 
+def inside_kernel() -> bool:
+    """Is a kernel being traced?"""
+    return _inside.get()
+
+
 def once(values: Any) -> Any:
     """The values themselves, computed once for all of their uses. XLA fuses an operation into each of its users, which repeats it;
     it does not look into a call."""
