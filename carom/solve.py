@@ -195,7 +195,7 @@ def _chunk_length(total: int, n: int) -> int:
     """One of two, for short runs and for long ones, so that another number of steps is not another compilation; with a bounded
     number of entries (a beam has hundreds of coordinates; 128 MiB of a very long bar)."""
     longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
-    longest = max(longest, min(256, 1 << max(1, 4 * LARGEST_CHUNK // n).bit_length() - 1))
+    longest = max(longest, min(512, 1 << max(1, 4 * LARGEST_CHUNK // n).bit_length() - 1))
     short = min(SHORT_CHUNK, longest)
     return short if total <= short else longest
 
