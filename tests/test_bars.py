@@ -64,6 +64,7 @@ def test_every_row_of_the_figures(runs, row, integrator):
         assert contact_force(run)[-1] == 0
 
 
+@pytest.mark.stress
 def test_energy_of_order_4_reaches_what_the_paper_prints(runs):
     """At Δt = 0.015 the printed 1e-6 and 2e-7 are out of reach of the trapezoidal rule, and not of its composition."""
     for row in (1, 2, 6):

@@ -46,6 +46,7 @@ def test_moreau_jean_takes_over_too():
     assert np.all(run.v[run.t > 3.1] == 0.0)
 
 
+@pytest.mark.stress
 def test_friction_in_flight_is_part_of_the_interaction():
     """A block lands sliding: the jump of its momentum is (tangential, normal) impulse, and i(t) holds both."""
     run = models.block(slope=0.0).solve(HYBRID, q0=[0.0, 0.6, 0.0], v0=[1.0, -1.0, 0.0], num_steps=30)

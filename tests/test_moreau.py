@@ -60,7 +60,7 @@ def _along_floor_and_wall(q, params):
 _BOX = carom.System(_box, [carom.Contact(_floor_and_wall, 0.4, friction=0.5, slip=_along_floor_and_wall)])
 
 
-@pytest.mark.parametrize("method", [METHOD, carom.TimeDG(1)], ids=["moreau", "time_dg"])
+@pytest.mark.parametrize("method", [METHOD, pytest.param(carom.TimeDG(1), marks=pytest.mark.stress)], ids=["moreau", "time_dg"])
 def test_the_order_of_contacts_changes_nothing(method):
     """A box thrown into a corner, eight contacts with friction: it lands askew, hits the wall and slides to rest."""
     rng, ends = np.random.default_rng(5), []
