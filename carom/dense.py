@@ -44,6 +44,9 @@ class Dense:
                 "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid, on a Euclidean "
                 "space; a run that was loaded also needs to be told its method: carom.load(path, system=…, method=…)"
             )
+        contacts = solution.system.contacts
+        if flies and any(c.obstacle for c in contacts) and (record is not None or any(c.rough for c in contacts)):
+            raise InputError("dense output of flights does not tell the faces of an obstacle apart: use one Contact per face")
         flight = Flight.of(solution) if flies else None
         if record is None:
             assert flight is not None

@@ -193,6 +193,36 @@ def test_a_body_slides_to_rest_in_a_bowl(method, accuracy):
     assert np.ptp(np.arctan2(free.q[-300:, 0], -free.q[-300:, 1])) > 1.5  # control: without friction it goes on
 
 
+def _amplification(degree, side, spring, damper):
+    """The spectral radius of one step of length 1 for v̇ = −spring q − damper v."""
+    numbers, one = tableau(degree, side), np.ones(degree + 1)
+    stages = np.eye(degree + 1) + spring * numbers.velocities @ numbers.positions + damper * numbers.velocities
+    columns = []
+    for q, v in ((1.0, 0.0), (0.0, 1.0)):
+        speeds = np.linalg.solve(stages, v * one - spring * q * numbers.velocities @ one)
+        forces = -spring * (q + numbers.positions @ speeds) - damper * speeds
+        columns.append([q + numbers.weights @ speeds, v + numbers.weights @ forces])
+    return np.abs(np.linalg.eigvals(np.array(columns).T)).max()
+
+
+@pytest.mark.parametrize(
+    ("degree", "side", "limit"),
+    [(1, "-", 2.0), (1, "+", 2.0), (2, "-", 2.8), (2, "+", 2.8), (3, "+", 3.0), (4, "+", 3.1), (5, "-", 5.0)],
+)
+def test_stability_limits_of_the_docstring(degree, side, limit):
+    """Stable up to ωh = limit, and not a tenth beyond. At the limit the eigenvalues meet: their rounding is the root of 1e-16."""
+    assert max(_amplification(degree, side, w**2, 0.0) for w in np.linspace(0.05, limit, 200)) < 1 + 1e-7
+    assert max(_amplification(degree, side, w**2, 0.0) for w in np.linspace(limit, limit + 0.1, 50)) > 1 + 1e-6
+
+
+@pytest.mark.parametrize(("degree", "limit"), [(1, 2.0), (2, 5.4), (3, 14.0), (4, 21.0), (5, 34.0)])
+def test_dampers_decay_as_the_docstring_says(degree, limit):
+    sizes = np.logspace(-2, 6, 200)
+    assert max(_amplification(degree, "+", 0.0, x) for x in sizes) <= 1 + 1e-12  # q itself stays: an eigenvalue of 1
+    assert max(_amplification(degree, "-", 0.0, x) for x in np.linspace(0.01, limit, 200)) <= 1 + 1e-12
+    assert _amplification(degree, "-", 0.0, 1.05 * limit) > 1.01
+
+
 def test_stiff_dampers_are_implicit():
     """λh = 10⁴: side + decays onto the slow motion q̇ = −q/λ, also while a contact presses; side − cannot, and says so."""
     system = carom.System(

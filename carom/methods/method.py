@@ -11,6 +11,7 @@ To add a method: write the scheme with numbered equations in the class docstring
 and add it to `tests/test_order.py` and `tests/test_conservation.py`, which measure the declarations.
 """
 
+import abc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -125,9 +126,9 @@ class Method(eqx.Module):
         if system.hamiltonian is not None:
             raise InputError(f"{name} needs a lagrangian, and this system is given by a hamiltonian: choose EventDriven()")
 
+    @abc.abstractmethod
     def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
         """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
-        raise NotImplementedError(f"{type(self).__name__} has no advance")
 
 
 class Advanced(NamedTuple):

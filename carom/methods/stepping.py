@@ -1,5 +1,6 @@
 """What the timestepping methods share: accelerations, joints, and the loop over the steps."""
 
+import abc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -125,8 +126,9 @@ class Timestepping(Method):
     def stages(self) -> int:
         return len(self.nodes)
 
+    @abc.abstractmethod
     def step_function(self, motion: Motion) -> Callable[..., Step]:
-        raise NotImplementedError(f"{type(self).__name__} has no step_function")
+        """A function of (q, v, t, dt)."""
 
     def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
         """The steps of `grid` from `start`, until they are done or the table is full or a step fails."""

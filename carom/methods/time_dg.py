@@ -70,7 +70,7 @@ class TimeDG(Timestepping):
     smooth motion, with contacts that press or without, M + 2 for even M at the nodes of the grid; 1 in L1 through impacts.
     *Choose it for* long smooth phases between impacts, contact forces of high order, rest after accumulating impacts. Side "+" for
     stiff dampers: v̇ = −λv decays for every λh > 0, while "-" needs λh ≤ 2, 5.4, 14, 21, 34 for M = 1 … 5. Neither for stiff
-    springs: an undamped oscillator needs ωh ≤ 2 (M = 1), 2.8 (M = 2), 3.0 ("+", M = 3), 5.9 ("+", M = 4), 5.0 ("-", M = 5); "-"
+    springs: an undamped oscillator needs ωh ≤ 2 (M = 1), 2.8 (M = 2), 3.0 ("+", M = 3), 3.1 ("+", M = 4), 5.0 ("-", M = 5); "-"
     with M = 3, 4 and "+" with M = 5, 6 amplify it slowly at any h.
 
     (1), (2) are (67)–(71) and (72)–(75) of [schindler2014], for M = 1 its Algorithms 3.3 and 3.4; (3) is (19), (4) is (20).
