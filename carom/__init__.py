@@ -17,25 +17,25 @@ _jax.config.update("jax_enable_x64", True)
 from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint
-from carom.ensemble import ensemble
 from carom.errors import CaromError, InputError, SolveError, SweepError
-from carom.expectation import expectation
-from carom.groups import SE3, SO3
-from carom.impact_map import impact_map
-from carom.lanes import Ensemble
-from carom.lumped import LumpedSystem
+from carom.many.ensemble import ensemble
+from carom.many.expectation import expectation
+from carom.many.sweep import sweep
+from carom.many.trajectories import Ensemble
 from carom.methods.hybrid import Hybrid
-from carom.methods.moreau import MoreauJean
-from carom.methods.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
-from carom.methods.time_dg import TimeDG
-from carom.methods.variational import Variational, VariationalCollision
-from carom.rollout import rollout
-from carom.solution import Impacts, Solution, Status
-from carom.solve import solve
-from carom.spaces import Euclidean, Power, Product
-from carom.store import load
-from carom.sweep import sweep
-from carom.system import System
+from carom.methods.timestepping.moreau import MoreauJean
+from carom.methods.timestepping.time_dg import TimeDG
+from carom.methods.variational.collision import Variational, VariationalCollision
+from carom.methods.variational.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
+from carom.results.solution import Impacts, Solution, Status
+from carom.results.store import load
+from carom.running.rollout import rollout
+from carom.running.solve import solve
+from carom.spaces.groups import SE3, SO3
+from carom.spaces.space import Euclidean, Power, Product
+from carom.system.impact_map import impact_map
+from carom.system.lumped import LumpedSystem
+from carom.system.system import System
 
 __version__ = "0.1.0"
 

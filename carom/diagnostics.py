@@ -11,9 +11,9 @@ import numpy as np
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.named import Named
-from carom.solution import Solution, gaps_along
-from carom.solve import solve
-from carom.system import System
+from carom.results.solution import Solution, gaps_along
+from carom.running.solve import solve
+from carom.system.system import System
 
 
 def energy(system: System, q: Any, v: Any, t: float = 0.0, params: Any = None) -> float:

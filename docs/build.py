@@ -13,11 +13,29 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parent.parent
 STEPS = 600  # of each model in the gallery
 API = {
-    "Simulate": ["carom.solve.solve", "carom.rollout.rollout", "carom.ensemble.ensemble", "carom.sweep.sweep", "carom.store.load"],
+    "Simulate": [
+        "carom.running.solve.solve",
+        "carom.running.rollout.rollout",
+        "carom.many.ensemble.ensemble",
+        "carom.many.sweep.sweep",
+        "carom.results.store.load",
+    ],
     "Systems": ["carom.System", "carom.Contact", "carom.Euclidean", "carom.drawing"],
-    "Methods": ["carom.methods.variational.VariationalCollision", "carom.methods.event_driven.EventDriven", "carom.MoreauJean"],
-    "Rules": [f"carom.methods.rules.{r}" for r in ("Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")],
-    "Results": ["carom.solution.Solution", "carom.solution.Impacts", "carom.solution.Status", "carom.diagnostics"],
+    "Methods": [
+        "carom.methods.variational.collision.VariationalCollision",
+        "carom.methods.event_driven.EventDriven",
+        "carom.MoreauJean",
+    ],
+    "Rules": [
+        f"carom.methods.variational.rules.{r}"
+        for r in ("Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")
+    ],
+    "Results": [
+        "carom.results.solution.Solution",
+        "carom.results.solution.Impacts",
+        "carom.results.solution.Status",
+        "carom.diagnostics",
+    ],
     "Models": ["carom.models.model.Model", "carom.models"],
     "Errors": ["carom.errors"],
 }
@@ -78,7 +96,7 @@ def _api() -> str:
 def _command_line() -> str:
     import typer
 
-    from carom.cli import app
+    from carom.cli.commands import app
 
     group: Any = typer.main.get_command(app)
     parts = ["# Command line\n\n`carom --help` and `carom COMMAND --help` tell the same in the terminal.\n"]

@@ -15,7 +15,7 @@ from benchmarks import __main__ as every
 from benchmarks import common, continua, crowds, lanes, many, scaling, timestepping, tools
 from benchmarks.peers import TOOLS
 from benchmarks.problems import PARTICLE, STAR
-from carom.bench import PARTS
+from carom.cli.bench import PARTS
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -29,7 +29,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.numerics.complementarity import friction_derivative, friction_impulses, normal_derivative, normal_impulses
 from carom.numerics.linalg import dot, matvec
-from carom.numerics.trees import choose
+from carom.xla.trees import choose
 
 SIMULTANEOUS = ("reflections", "impulse")
 MAX_ROUNDS = 100

@@ -24,8 +24,8 @@ from carom.methods.method import (
     State,
 )
 from carom.numerics.linalg import matvec
-from carom.numerics.trees import choose, write_row
-from carom.system import Mechanics, System
+from carom.system.system import Mechanics, System
+from carom.xla.trees import choose, write_row
 
 LOOKS = 8  #        points at which a step is searched for contacts
 HALVINGS = 50  #    of an eighth of a step: down to its rounding

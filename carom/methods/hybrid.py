@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from carom.methods.method import NOT_FINITE, OK, RESTING, TOO_MANY_IMPACTS, Chunk, Grid, ImpactTable, Method, State, StepRecord
-from carom.methods.rules import FlowMap
-from carom.methods.stepping import Motion, Timestepping, impact_row
-from carom.methods.time_dg import TimeDG
-from carom.methods.variational import VariationalCollision
-from carom.numerics.trees import choose, write_row
-from carom.system import Mechanics, System
+from carom.methods.timestepping.motion import Motion, Timestepping, impact_row
+from carom.methods.timestepping.time_dg import TimeDG
+from carom.methods.variational.collision import VariationalCollision
+from carom.methods.variational.rules import FlowMap
+from carom.system.system import Mechanics, System
+from carom.xla.trees import choose, write_row
 
 FREE_STEPS = 8  # in a row without any contact, after which the collision integrator takes over again
 

@@ -4,7 +4,7 @@ A method is frozen numerics. It derives from `Method`, declares its `order` and 
 
 1. `init(system, q0, v0, t0, params)`: a `State`;
 2. `advance(system, params, start, grid)`: many steps inside one compiled computation, until a limit, a failure or a full impact
-   table. `kernel=True` allows it to be compiled as one kernel (numerics/kernel.py); a method that cannot may ignore it;
+   table. `kernel=True` allows it to be compiled as one kernel (xla/kernel.py); a method that cannot may ignore it;
 3. `check(system, params, state, dt)`: raise an `InputError` for problems that it cannot run.
 
 To add a method: write the scheme with numbered equations in the class docstring, return a `Chunk`, declare what it preserves,
@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.errors import InputError
-from carom.numerics.kernel import single_kernel
-from carom.system import System
+from carom.system.system import System
+from carom.xla.kernel import single_kernel
 
 # What ended a computation; `solution.Status` turns the codes into sentences.
 OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING, CONTACT_UNSOLVED = range(8)

@@ -8,12 +8,12 @@ from carom.models.bars_exact import bars_exact
 from carom.models.beam import beam, beam_energies, momentum_maps
 from carom.models.billiards import Billiard, BilliardRun, discs, spheres
 from carom.models.blocks import block, stack
-from carom.models.bodies import ellipse, friction_ball, polygon, star
 from carom.models.mechanisms import slider_crank, woodpecker
 from carom.models.model import Model
 from carom.models.nonholonomic import chaplygin_sleigh, nonholonomic_particle, nonholonomic_pendulum, rolling_disk
 from carom.models.particles import corner, drag, particle
 from carom.models.pendulums import double_pendulum, pendulum
+from carom.models.planar import ellipse, friction_ball, polygon, star
 from carom.models.rigid import rigid_body, star_in_space
 from carom.models.rows import cradle, piston
 

@@ -5,10 +5,10 @@ import numpy as np
 
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, wall
-from carom.methods.time_dg import TimeDG
+from carom.methods.timestepping.time_dg import TimeDG
 from carom.models.model import Model
-from carom.spaces import Euclidean
-from carom.system import System
+from carom.spaces.space import Euclidean
+from carom.system.system import System
 
 
 def _pushed(q, v, t, params):

@@ -21,10 +21,10 @@ import numpy as np
 
 from carom.contact.contact import Contact
 from carom.errors import InputError
-from carom.lumped import LumpedSystem
 from carom.models.model import Model
-from carom.solution import Solution
-from carom.spaces import Euclidean
+from carom.results.solution import Solution
+from carom.spaces.space import Euclidean
+from carom.system.lumped import LumpedSystem
 
 # The six rows of Figs 4.2 and 4.3, Δt = 0.015, T = 40. Speeds have the signs that make the bars meet (printed the other way
 # round); row 5 is printed with ℓ_B = 5 in Fig. 4.2 and 0.4 in Fig. 4.3, and both are here.

@@ -20,11 +20,10 @@ from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
 from carom.errors import InputError
-from carom.groups import SE3
-from carom.lumped import LumpedSystem
 from carom.models.model import Model
-from carom.numerics.kernel import once
-from carom.numerics.rotations import (
+from carom.results.solution import Solution
+from carom.spaces.groups import SE3
+from carom.spaces.rotations import (
     add,
     coadjoint,
     conjugate,
@@ -40,8 +39,9 @@ from carom.numerics.rotations import (
     times,
     unrotate,
 )
-from carom.solution import Solution
-from carom.spaces import Power
+from carom.spaces.space import Power
+from carom.system.lumped import LumpedSystem
+from carom.xla.kernel import once
 
 _STRAIN = (1.0, 4.5, 1.0, 0.0, 0.0, 1.0)  # η⁰ of §5.3.1
 _NEXT_STRAIN = (1.004, 4.522, 0.996, -0.004, 0.0, 1.0)  # η¹ of (5.13)

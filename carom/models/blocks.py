@@ -6,10 +6,10 @@ import numpy as np
 from carom.contact.contact import Contact
 from carom.drawing import wall
 from carom.errors import InputError
-from carom.methods.moreau import MoreauJean
+from carom.methods.timestepping.moreau import MoreauJean
 from carom.models.model import Model
-from carom.spaces import Euclidean
-from carom.system import System
+from carom.spaces.space import Euclidean
+from carom.system.system import System
 
 
 def _restitution(params):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carom.errors import InputError
-from carom.methods.variational import VariationalCollision
-from carom.solution import Solution
-from carom.solve import solve
-from carom.system import System
+from carom.methods.variational.collision import VariationalCollision
+from carom.results.solution import Solution
+from carom.running.solve import solve
+from carom.system.system import System
 
 
 @dataclass(frozen=True, eq=False)

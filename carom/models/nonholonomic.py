@@ -8,8 +8,8 @@ import numpy as np
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, wall
 from carom.models.model import Model
-from carom.spaces import Euclidean
-from carom.system import System
+from carom.spaces.space import Euclidean
+from carom.system.system import System
 
 # -- the pendulum inside a cylinder --------------------------------------------------------------------------------------
 

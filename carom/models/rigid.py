@@ -14,11 +14,11 @@ import numpy as np
 from carom.contact.contact import Contact
 from carom.drawing import mesh
 from carom.errors import InputError
-from carom.groups import SO3
-from carom.lumped import LumpedSystem
 from carom.models.model import Model
-from carom.numerics.rotations import matrix
-from carom.spaces import Euclidean, Product
+from carom.spaces.groups import SO3
+from carom.spaces.rotations import matrix
+from carom.spaces.space import Euclidean, Product
+from carom.system.lumped import LumpedSystem
 
 SPACE = Product(Euclidean(3, ("x", "y", "z")), SO3())
 

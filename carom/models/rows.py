@@ -7,8 +7,8 @@ from carom.contact.contact import Contact
 from carom.drawing import disk, wall
 from carom.errors import InputError
 from carom.models.model import Model
-from carom.spaces import Euclidean
-from carom.system import System
+from carom.spaces.space import Euclidean
+from carom.system.system import System
 
 
 def _free(v, params):

@@ -20,8 +20,8 @@ import numpy as np
 from carom.drawing import Film
 from carom.report.plots import envelope
 from carom.report.view import view_of
-from carom.solution import MANY_CONTACTS, Solution
-from carom.store import method_record, versions
+from carom.results.solution import MANY_CONTACTS, Solution
+from carom.results.store import method_record, versions
 
 INTERVALS = 4000  #  of time in the curves: shorter runs are there step by step
 CURVES = 8  #        in one panel

@@ -14,7 +14,7 @@ from carom.drawing import Film
 from carom.errors import InputError
 from carom.report.plots import COLOURS, STYLE, draw_part
 from carom.report.view import view_of
-from carom.solution import Solution
+from carom.results.solution import Solution
 
 WRITERS = {".gif": PillowWriter, ".mp4": FFMpegWriter}
 FLASH = 0.12  # seconds of the film for which an impact is seen

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from carom.drawing import Part, film, moving
 from carom.errors import InputError
-from carom.solution import Solution
+from carom.results.solution import Solution
 
 INTERVALS = 1500  # about one per pixel
 COLOURS = ("#c4502d", "#1f5f8b", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#555555")

@@ -7,7 +7,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from carom.solution import Solution
+from carom.results.solution import Solution
 
 
 def outcome(solution: Solution, rule: str) -> Table:

@@ -1,0 +1,3 @@
+"""The command line."""
+
+from carom.cli.commands import main as main

@@ -1,0 +1,5 @@
+"""python -m carom.cli"""
+
+from carom.cli.commands import main
+
+main()

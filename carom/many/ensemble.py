@@ -1,0 +1,376 @@
+"""Many trajectories at once: blocks of lanes on all cores of a CPU, or on all GPUs."""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from carom.errors import InputError
+from carom.many.trajectories import Ensemble
+from carom.methods.method import OK, Grid, Method, State
+from carom.methods.variational.collision import VariationalCollision
+from carom.methods.variational.lanes import Course, Fleet, advance_lanes
+from carom.running.checks import Problem, check_grid, check_problem, check_step
+from carom.running.progress import Bar
+from carom.system.system import System
+from carom.xla.kernel import single_kernel
+from carom.xla.over_lanes import over_lanes
+from carom.xla.structure import primitives
+
+BLOCK, POOL = 256, 64  # lanes that are computed together on a CPU: their states fit into its fastest cache
+TASK = 32  # blocks at most that are handed over together: a hand-over costs as much as half a block
+GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
+ROWS = 256  # impacts between two looks, for methods that go lane by lane
+NOT_A_LANE = -1  # the status of what fills the last block
+
+
+def ensemble(
+    system: System,
+    method: Method,
+    q0s: Any,
+    v0s: Any,
+    *,
+    dt: Any,
+    num_steps: int,
+    params: Any = None,
+    each: dict[str, Any] | None = None,
+    t0: float = 0.0,
+    save: int | Sequence[int] | None = None,
+    dtype: Any = np.float64,
+    devices: Sequence[Any] | None = None,
+    progress: bool | None = None,
+    name: str = "ensemble",
+) -> Ensemble:
+    """Simulate many independent trajectories (lanes): what `solve` does for one, with the same numbers.
+
+    - `q0s`, `v0s`: one row per lane, [lanes, n]; a single row serves all lanes.
+    - `dt`: one number, or one per lane. `params`: what all lanes share, as in `solve`.
+    - `each`: parameters that differ from lane to lane, by name, with a first axis of lanes.
+    - `save`: which states to keep beside the last: every so many steps (with the first), or a list of steps.
+    - `dtype`: float64, or float32 for GPUs that are slow in double precision: states are then good to 7 digits at best.
+    - `devices`: JAX devices to use, by default all of them; on a CPU, every core.
+    - `progress`: a bar on stderr; by default when that is a terminal and the work takes longer than a second.
+
+    Lanes do not disturb one another: one that fails is NaN from there on, and `.status` says which and why. Bad input raises
+    `InputError` with the first lane it was found in.
+    """
+    longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
+    lanes = _check_lanes(system, q0s, v0s, dt, params, each, t0)
+    problem = lanes.problem
+    check_step(problem.system, method, problem.params, longest)
+    method.check(problem.system, problem.params, State(problem.t0, problem.q0, problem.p0), longest)
+    saved = _saved_steps(save, total)
+    devices = list(jax.devices() if devices is None else devices)
+    plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)
+    clock = time.perf_counter()
+    plan.run(plan.tasks[0], [0])  # nothing is done here but compiling
+    compiled = time.perf_counter()
+    plan.run_all(Bar(progress))
+    q, p = plan.q, plan.p
+    late = plan.steps[:, None] < np.asarray(saved)
+    q[late], p[late] = np.nan, np.nan
+    return Ensemble(
+        t=t0 + np.asarray(saved) * lanes.dt[:, None],
+        q=q,
+        p=p,
+        saved=np.asarray(saved),
+        impacts_so_far=plan.impacts,
+        steps=plan.steps,
+        codes=plan.status,
+        energy=plan.energy,
+        energy_start=lanes.energy,
+        dt=lanes.dt,
+        q0=lanes.q,
+        v0=lanes.v,
+        t0=float(t0),
+        system=system,
+        method=method,
+        params=params,
+        each=each or {},
+        contact_names=lanes.problem.contact_names,
+        seconds=time.perf_counter() - compiled,
+        compile_seconds=compiled - clock,
+        name=name,
+    )
+
+
+# -- what goes in --------------------------------------------------------------------------------------------------------
+
+
+class Assembly(NamedTuple):
+    """How the parameters of one lane are put together: which leaves of the tree all lanes share."""
+
+    tree: Any
+    varies: tuple[bool, ...]
+
+    def __call__(self, shared: Sequence[Any], each: Sequence[Any]) -> Any:
+        ours, common = iter(each), iter(shared)
+        return jax.tree.unflatten(self.tree, [next(ours) if v else next(common) for v in self.varies])
+
+
+class _Checked(NamedTuple):
+    q: Float[np.ndarray, "lanes n"]
+    v: Float[np.ndarray, "lanes n"]
+    p: Float[np.ndarray, "lanes n"]
+    dt: Float[np.ndarray, " lanes"]
+    energy: Float[np.ndarray, " lanes"]
+    shared: list[np.ndarray]
+    each: list[np.ndarray]
+    assembly: Assembly
+    problem: Problem  # of the first lane
+
+
+def _check_lanes(system, q0s, v0s, dt, params, each, t0) -> _Checked:
+    q, v = _rows(q0s, "q0s"), _rows(v0s, "v0s")
+    each = {key: np.asarray(value, float) for key, value in (each or {}).items()}
+    if each and not isinstance(params or {}, dict):
+        raise InputError("each gives parameters by name; params must then be a dict")
+    steps = np.atleast_1d(np.asarray(dt, float))
+    sizes = {"q0s": len(q), "v0s": len(v), "dt": len(steps)}
+    sizes |= {f"each[{key!r}]": len(value) if value.ndim else 0 for key, value in each.items()}
+    count = max(sizes.values())
+    for key, size in sizes.items():
+        if size != count and (size != 1 or key.startswith("each")):
+            raise InputError(f"{key} has {size} rows; there are {count} lanes")
+    if not np.all((steps > 0) & np.isfinite(steps)):
+        raise InputError(f"dt must be positive in every lane; it is {steps[~((steps > 0) & np.isfinite(steps))][0]}")
+    first = {**(params or {}), **{key: value[0] for key, value in each.items()}} if each else params
+    problem = check_problem(system, q[0], v[0], first, t0)
+    leaves, tree = jax.tree.flatten_with_path(problem.params)
+    varies = tuple(path[0].key in each if each else False for path, _ in leaves)
+    shared = [np.asarray(leaf) for (_, leaf), differs in zip(leaves, varies, strict=True) if not differs]
+    own = [each[path[0].key] for (path, _), differs in zip(leaves, varies, strict=True) if differs]
+    q, v = np.broadcast_to(q, (count, q.shape[1])), np.broadcast_to(v, (count, v.shape[1]))
+    steps, assembly = np.broadcast_to(steps, (count,)), Assembly(tree, varies)
+    p, energy = _check_starts(system, assembly, shared, own, q, v, float(t0), problem.contact_names)
+    return _Checked(q, v, p, steps, energy, shared, own, assembly, problem)
+
+
+def _rows(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers, one row per lane; got {value!r}") from error
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InputError(f"{name} must have the shape [lanes, coordinates]; got {array.shape}")
+    array = np.atleast_2d(array)
+    bad = np.flatnonzero(~np.all(np.isfinite(array), axis=1))
+    if len(bad):
+        raise InputError(f"{name}: lane {bad[0]} is {array[bad[0]]}; all entries must be finite numbers")
+    return array
+
+
+def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tuple[np.ndarray, np.ndarray]:
+    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles."""
+    momenta, energies = np.empty_like(v), np.empty(len(q))
+    piece = 1 << 16
+    for start in range(0, len(q), piece):
+        part = slice(start, start + piece)
+        course = Course(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
+        p, energy, gaps, width = jax.device_get(_starts(system, assembly, course, q[part], v[part]))
+        momenta[part], energies[part] = p, energy
+        bad = np.flatnonzero(~np.all(np.isfinite(p), axis=1) | ~np.isfinite(energy))
+        if len(bad):
+            raise InputError(f"lane {start + bad[0]}: the lagrangian or its derivatives are not finite at the initial state")
+        deep = np.argwhere(~(gaps >= -width - 1e-14))
+        if len(deep) and not system.transmits:
+            lane, i = deep[0]
+            raise InputError(
+                f"lane {start + lane}: the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is "
+                f"{-gaps[lane, i]:.6g} deep"
+            )
+    return momenta, energies
+
+
+@eqx.filter_jit
+def _starts(system, assembly: Assembly, course: Course, q, v):
+    def one(each, q, v):
+        m = system.bind(assembly(course.shared, each), q.shape[0])
+        t = jnp.asarray(course.t0, float)
+        gaps, width = (m.gaps(q, t), m.rounding(q, v, t, 0.0)) if m.num_contacts else (jnp.zeros(0), jnp.zeros(0))
+        return m.momentum(q, v, t), m.energy(q, v, t), gaps, width
+
+    return jax.vmap(one)(course.each, q, v)
+
+
+def _saved_steps(save: int | Sequence[int] | None, total: int) -> list[int]:
+    """The steps whose states are kept; the last one always."""
+    if save is None:
+        return [total]
+    wanted = np.arange(0, total + 1, save) if isinstance(save, (int, np.integer)) and save > 0 else np.asarray(save)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+        raise InputError(f"save must be a positive whole number or a list of steps; got {save!r}")
+    steps = sorted({*wanted.tolist(), total})
+    if steps[0] < 0 or steps[-1] > total:
+        raise InputError(f"save asks for step {steps[0] if steps[0] < 0 else steps[-1]}; there are 0 to {total}")
+    return steps
+
+
+# -- blocks of lanes -----------------------------------------------------------------------------------------------------
+
+
+class _Plan:
+    """Cuts the lanes into blocks, hands them to workers, and collects what they return."""
+
+    def __init__(self, method: Any, system: System, lanes: _Checked, saved: list[int], dtype: np.dtype, devices: list[Any]):
+        numbers, rest = eqx.partition((method, system), eqx.is_inexact_array)
+        self.method, self.system = eqx.combine(jax.tree.map(lambda x: x.astype(dtype), numbers), rest)
+        self.lanes, self.saved, self.dtype, self.devices = lanes, saved, dtype, devices
+        self.own_steps = bool(np.any(lanes.dt != lanes.dt[0]))
+        count, n = lanes.q.shape
+        on_cpu = devices[0].platform == "cpu"
+        share = -(-count // len(devices))
+        self.compact = isinstance(method, VariationalCollision) and not system.transmits
+        if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
+            self.compact = not _scalar_functions(self.method, self.system, lanes)
+        # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
+        self.workers = len(os.sched_getaffinity(0)) if on_cpu and len(devices) == 1 else len(devices)
+        self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
+        self.pool = max(1, self.block * POOL // BLOCK if on_cpu else self.block // GPU_SHARE)
+        blocks = -(-count // self.block)
+        together = min(TASK, 1 << (-(-blocks // self.workers) - 1).bit_length()) if on_cpu else 1
+        self.size = self.block * together  # of a task
+        self.tasks = [slice(a * self.block, min(b * self.block, count)) for a, b in _shares(blocks, together, self.workers)]
+        self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
+        self.steps, self.status = np.zeros(count, np.int32), np.zeros(count, np.int32)
+        self.energy, self.impacts = np.empty((count, len(saved))), np.zeros((count, len(saved)), np.int32)
+
+    def run_all(self, bar: Bar) -> None:
+        count, done = len(self.lanes.q), 0
+        with bar, ThreadPoolExecutor(self.workers) as workers:
+            tasks = {workers.submit(self.run, task, self.saved, i % len(self.devices)): task for i, task in enumerate(self.tasks)}
+            try:
+                for finished in as_completed(tasks):
+                    finished.result()
+                    done += tasks[finished].stop - tasks[finished].start
+                    bar.update(done / count, f"{done:,} of {count:,} lanes")
+            finally:  # after a failure or Ctrl-C, what has not begun does not begin
+                workers.shutdown(wait=False, cancel_futures=True)
+
+    def run(self, task: slice, saved: list[int], device: int = 0) -> None:
+        lanes, count = self.lanes, task.stop - task.start
+        fill = lambda x: self.fill(x[task])  # noqa: E731
+        shared: Any = [x.astype(self.dtype) for x in lanes.shared]
+        dt: Any = fill(lanes.dt) if self.own_steps else lanes.dt[0].astype(self.dtype)
+        course = Course(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
+        none: Any = np.zeros(self.size, np.int32)
+        status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
+        fleet = Fleet(fill(lanes.q), fill(lanes.p), none, none, status)
+        with jax.enable_x64(self.dtype == np.float64):
+            if len(self.devices) > 1 or self.devices[0] != jax.devices()[0]:
+                course, fleet = jax.device_put((course, fleet), self.devices[device])
+            for i, until in enumerate(saved):
+                fleet, energy = self.advance(course, fleet, until)
+                self.store(task, i, jax.device_get(fleet), jax.device_get(energy))
+
+    def fill(self, values: np.ndarray) -> Any:
+        """Lanes along the last axis, repeated up to the size of a task."""
+        some = np.moveaxis(values.astype(self.dtype), 0, -1)
+        return np.concatenate([some, np.repeat(some[..., -1:], self.size - some.shape[-1], axis=-1)], axis=-1)
+
+    def advance(self, course: Course, fleet: Fleet, until: int) -> tuple[Fleet, Array]:
+        longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
+        step: Callable[..., Any] = _together if self.compact else _one_by_one
+        sizes = _Sizes(self.block, self.pool, longest)
+        return step(self.method, self.system, self.lanes.assembly, course, fleet, np.asarray(until, np.int32), sizes)
+
+    def store(self, task: slice, i: int, fleet: Fleet, energy: np.ndarray) -> None:
+        count = task.stop - task.start
+        self.q[task, i], self.p[task, i] = fleet.q.T[:count], fleet.p.T[:count]
+        self.steps[task], self.status[task] = fleet.step[:count], fleet.status[:count]
+        self.energy[task, i], self.impacts[task, i] = energy[:count], fleet.impacts[:count]
+
+
+SCALAR = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"}
+SCALAR |= {"exp", "exp2", "expm1", "log", "log1p", "pow", "logistic", "erf", "cbrt"}
+
+
+def _scalar_functions(method: VariationalCollision, system: System, lanes: _Checked) -> bool:
+    """Does a step need a function that is more than arithmetic?"""
+    params, n = lanes.problem.params, lanes.q.shape[1]
+
+    def step(q, p, t, dt):
+        mechanics = system.bind(params, n)
+        return method.flow(mechanics, quick=True)(q, p, t, dt), mechanics.faces(q, t)
+
+    with jax.enable_x64(True):
+        used = primitives(step, *(jnp.asarray(x, float) for x in (lanes.q[0], lanes.p[0], 0.0, lanes.dt[0])))
+    return bool(used & SCALAR)
+
+
+class _Sizes(NamedTuple):
+    block: int  #    lanes that are computed together
+    pool: int  #     lanes whose impacts are
+    longest: int  #  steps between two states that are saved
+
+
+def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
+    """Blocks cut into tasks of `most` at most, evenly, and a multiple of the workers where there are enough."""
+    tasks = -(-blocks // most)
+    tasks = min(-(-tasks // workers) * workers, blocks)
+    edges = [blocks * i // tasks for i in range(tasks + 1)]
+    return list(itertools.pairwise(edges))
+
+
+@eqx.filter_jit
+def _together(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
+    """A task by compaction, block by block."""
+    fleet = advance_lanes(method, system, assembly, course, fleet, until, sizes.block, sizes.pool, kernel=True)
+    return fleet, _energies(system, assembly, course, fleet)
+
+
+@eqx.filter_jit
+def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
+    """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that."""
+    arrays, functions = eqx.partition((method, system), eqx.is_array)
+
+    def run(witness, arrays, course, fleet, until):
+        method, system = eqx.combine(arrays, functions)
+        fleet = fleet._replace(step=jnp.where(jnp.isfinite(witness), fleet.step, until))
+        return _lane_by_lane(method, system, assembly, course, fleet, until, sizes.longest)
+
+    args = (arrays, course, fleet, jnp.asarray(until))
+    fleet = single_kernel(run, *args) if method.kernels else run(jnp.zeros(()), *args)
+    return fleet, _energies(system, assembly, course, fleet)
+
+
+def _lane_by_lane(method: Method, system, assembly, course: Course, fleet: Fleet, until, longest: int) -> Fleet:
+    rows = ROWS + method.max_impacts_per_step
+
+    def lane(args):
+        each, dt, one = args
+        params = assembly(course.shared, each)
+
+        def going(one: Fleet):
+            return (one.status == OK) & (one.step < until)
+
+        def go_on(one: Fleet):
+            most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
+            grid = Grid(dt, one.step, until - one.step, most, longest, rows)
+            chunk = method.advance(system, params, State(course.t0, one.q, one.p), grid)
+            status = chunk.status.astype(jnp.int32)
+            return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
+
+        return jax.lax.while_loop(going, go_on, one)
+
+    first = lambda tree: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), tree)  # noqa: E731
+    steps = jnp.broadcast_to(course.dt, fleet.step.shape)
+    out = jax.lax.map(lane, first((course.each, steps, fleet)))
+    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), out)
+
+
+def _energies(system, assembly, course: Course, fleet: Fleet) -> Float[Array, " lanes"]:
+    def one(course: Course, q, p, step):
+        m = system.bind(assembly(course.shared, course.each), q.shape[0])
+        t = course.t0 + step * course.dt
+        return m.energy(q, m.velocity(q, p, t), t)
+
+    return over_lanes(one, [course.varies, True, True, True])(course, fleet.q, fleet.p, fleet.step)

@@ -1,0 +1,155 @@
+"""What came out of an ensemble: arrays with one row per lane."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from carom.methods.method import OK
+from carom.results.solution import Impacts, Solution, Status, describe
+from carom.running.solve import solve
+from carom.system.system import System
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, repr=False)
+class LaneImpacts(Impacts):
+    """The impacts of several lanes in one table, lane by lane: a ragged array with `lane` as the first of its columns."""
+
+    lane: np.ndarray  #      [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """The saved states of all lanes, and per lane: energy, number of impacts, how it ended.
+
+    A lane that failed is NaN at every saved step after its last good one.
+    """
+
+    t: np.ndarray  #             [lanes, saved]
+    q: np.ndarray  #             [lanes, saved, n]
+    p: np.ndarray  #             [lanes, saved, n]
+    saved: np.ndarray  #         [saved]         the steps of the grid that were kept; the last step is the last of them
+    impacts_so_far: np.ndarray  #  [lanes, saved]  how many
+    steps: np.ndarray  #         [lanes]         steps taken
+    codes: np.ndarray  #         [lanes]         0 is good, see `status`
+    energy: np.ndarray  #        [lanes, saved]
+    energy_start: np.ndarray  #  [lanes]
+    dt: np.ndarray  #            [lanes]
+    q0: np.ndarray  #            [lanes, n]
+    v0: np.ndarray  #            [lanes, n]
+    t0: float
+    system: System
+    method: Any
+    params: Any
+    each: dict[str, np.ndarray]
+    contact_names: tuple[str, ...]
+    seconds: float  #            spent stepping
+    compile_seconds: float
+    name: str = "ensemble"
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def num_impacts(self) -> np.ndarray:
+        """[lanes]"""
+        return self.impacts_so_far[:, -1]
+
+    @property
+    def q_end(self) -> np.ndarray:
+        """[lanes, n]"""
+        return self.q[:, -1]
+
+    @property
+    def p_end(self) -> np.ndarray:
+        """[lanes, n]"""
+        return self.p[:, -1]
+
+    @property
+    def ok(self) -> np.ndarray:
+        """[lanes]: which lanes took every step asked for."""
+        return self.codes == OK
+
+    @property
+    def energy_error(self) -> np.ndarray:
+        """(E − E₀) / |E₀| at the saved steps, [lanes, saved]; relative to 1 where E₀ is zero."""
+        scale = np.where(self.energy_start == 0, 1.0, np.abs(self.energy_start))
+        return (self.energy - self.energy_start[:, None]) / scale[:, None]
+
+    def lane_params(self, lane: int) -> Any:
+        """The parameters of one lane, as `solve` takes them."""
+        return (
+            {**(self.params or {}), **{key: np.asarray(value)[lane] for key, value in self.each.items()}}
+            if self.each
+            else self.params
+        )
+
+    def status(self, lane: int) -> Status:
+        """How a lane ended, in words."""
+        code, step = int(self.codes[lane]), int(self.steps[lane])
+        t = self.t0 + step * float(self.dt[lane])
+        if code == OK:
+            return Status("ok", f"{step} steps taken to t = {t:.9g}", True, step, t)
+        return describe(code, step, t, self.solve(lane).impacts, self.method, f" in lane {lane}")
+
+    def solve(self, lane: int) -> Solution:
+        """The whole trajectory of one lane: all states of its grid, and its impacts."""
+        options = {"dt": float(self.dt[lane]), "t0": self.t0, "num_steps": int(self.saved[-1]), "params": self.lane_params(lane)}
+        return solve(self.system, self.method, self.q0[lane], self.v0[lane], **options, throw=False, progress=False)
+
+    def impacts(self, lanes: Iterable[int] | None = None) -> LaneImpacts:
+        """The impacts of these lanes (of all, by default) in one table. An ensemble counts impacts and does not keep them: the
+        lanes are run again, one by one."""
+        chosen = range(len(self)) if lanes is None else [int(lane) for lane in lanes]
+        tables = [self.solve(lane).impacts for lane in chosen]
+        columns = {f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(Impacts) if f.name != "names"}
+        return LaneImpacts(**columns, names=self.contact_names, lane=np.repeat(chosen, [len(t) for t in tables]))
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run, as plain Python."""
+        error = np.abs(self.energy_error[self.ok])
+        work = float(np.sum(self.steps))
+        return {
+            "name": self.name,
+            "lanes": len(self),
+            "failed": int(np.sum(~self.ok)),
+            "steps": int(self.saved[-1]),
+            "impacts": int(np.sum(self.num_impacts)),
+            "energy_error_max": float(np.max(error, initial=0.0)),
+            "energy_error_median": float(np.median(error)) if error.size else 0.0,
+            "seconds": self.seconds,
+            "compile_seconds": self.compile_seconds,
+            "trajectory_steps_per_second": work / self.seconds if self.seconds > 0 else 0.0,
+        }
+
+    def __repr__(self) -> str:
+        failed = int(np.sum(~self.ok))
+        ending = f"{failed} failed" if failed else "all ok"
+        return f"Ensemble {self.name!r}: {len(self)} lanes of {self.saved[-1]} steps, {np.sum(self.num_impacts)} impacts, {ending}"
+
+    def to_xarray(self) -> "xr.Dataset":
+        """A labelled dataset with the dimensions `lane`, `step` (those saved) and `coordinate`."""
+        import xarray as xr
+
+        names = self.system.space.names if self.system.space else [f"q{i}" for i in range(self.q.shape[2])]
+        values = {
+            "q": (("lane", "step", "coordinate"), self.q, {"long_name": "configuration"}),
+            "p": (("lane", "step", "direction"), self.p, {"long_name": "momentum"}),
+            "time": (("lane", "step"), self.t),
+            "energy": (("lane", "step"), self.energy),
+            "energy_error": (("lane", "step"), self.energy_error),
+            "impacts_so_far": (("lane", "step"), self.impacts_so_far),
+            "steps_taken": ("lane", self.steps),
+            "status": ("lane", self.codes),
+            "dt": ("lane", self.dt),
+        }
+        values |= {
+            f"param_{key}": (("lane", *(f"{key}_{i}" for i in range(np.ndim(x) - 1))), np.asarray(x))
+            for key, x in self.each.items()
+        }
+        coordinates = {"lane": np.arange(len(self)), "step": self.saved, "coordinate": list(names)}
+        return xr.Dataset(values, coords=coordinates, attrs={"name": self.name})

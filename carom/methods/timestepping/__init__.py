@@ -1,0 +1,1 @@
+"""Many contacts in one problem per step."""

@@ -1,0 +1,170 @@
+"""The Moreau–Jean scheme: forces, contacts and impacts in one impulse per step."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from carom.contact.laws import SIMULTANEOUS, Closed, impact_impulse, largest_share
+from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, StepRecord
+from carom.methods.timestepping.motion import Motion, Step, Timestepping
+from carom.numerics.complementarity import friction_impulses
+from carom.numerics.linalg import dot, matmul, matvec, solve
+from carom.xla.kernel import sealed
+
+NEWTON_STEPS = 20
+
+
+class MoreauJean(Timestepping):
+    """Timestepping without events: one velocity problem per step holds forces, resting contact, friction and impacts.
+
+    With the acceleration a = M⁻¹f of the forces, the rows Z of contact normals and tangents at q_i + h v_i/2, and
+    gap rates s = ∇φ·v + ∂φ/∂t, a step from (q₀, v₀) over h is
+
+        q₁ = q₀ + h [(1 − θ) v₀ + θ v₁]                                                                        (1)
+        v₁ = v₀ + h [(1 − θ) a(q₀, v₀) + θ a(q₁, v₁)] + M⁻¹Zᵀλ                                                 (2)
+        0 ≤ λ_N ⊥ s₁ − e max(0, −s₀) ≥ 0,   λ_T in Coulomb's cone against the sliding velocity after the step  (3)
+        for the contacts with φ(q₀ + h v₀/2) ≤ 0; joints hold their rates at zero                              (4)
+
+    (2) is solved by Newton's method where a depends on q₁ or v₁. With `simultaneous="reflections"` the impacts are resolved first,
+    by the sequence of `carom.contact.laws`, and (3) is then solved with e = 0: a touching row of balls passes the impulse on.
+
+    *Preserves*: what rests, rests: velocities of resting and sticking contacts are zero to rounding. No contact adds energy where
+    1/2 ≤ θ ≤ 1/(1 + e), but for h²|f|²/8m where a contact closes that was just opening. Gaps may be violated by O(h).
+    *Order*: 1, in L1 through any number of impacts; smooth motion 2 for θ = 1/2.
+    *Choose it for* many contacts, friction, resting contact and accumulating impacts, where nothing but the mean matters.
+
+    (1)–(2) are Algorithm 1.4 of [schindler2014]; (3) its (20) and (21), read as s₁ ≥ 0 and s₁ + e s₀ ≥ 0; (4) is a predictor: with
+    the contacts taken at the unknown q₁ a step can have no solution.
+
+    - `theta`: 1/2 is the trapezoidal rule, 1 the implicit, 0 the explicit Euler rule.
+    - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
+    """
+
+    theta: Float[Array, ""]
+    simultaneous: str = eqx.field(static=True)
+
+    nodes = np.zeros(1)  # positions are straight, velocities constant within a step
+    preserves = ("rest",)
+
+    def __init__(self, theta: float = 0.5, *, simultaneous: str = "impulse"):
+        if not 0 <= theta <= 1:
+            raise ValueError(f"theta must lie in [0, 1]; got {theta}")
+        if simultaneous not in SIMULTANEOUS:
+            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        self.theta, self.simultaneous = jnp.asarray(theta, float), simultaneous
+
+    @property
+    def order(self) -> int:
+        return 2 if float(self.theta) == 0.5 else 1
+
+    def step_function(self, motion: Motion):
+        return lambda q, v, t, dt: _step(self, motion, q, v, t, dt)
+
+
+class _Iterate(NamedTuple):
+    """One Newton iterate of (2)–(3)."""
+
+    v: Float[Array, " n"]
+    impulses: Float[Array, " r"]
+    jump: Float[Array, " n"]  #    Zᵀλ, joints included
+    hits: Bool[Array, " k"]  #     contacts that approach faster than the forces of a step explain, and carry an impulse
+    solved: Bool[Array, ""]
+    settled: Bool[Array, ""]
+    change: Float[Array, ""]
+    rounds: Array
+
+
+def _step(method: MoreauJean, motion: Motion, q, v, t, dt) -> Step:
+    theta, t_end = method.theta, t + dt
+    before = sealed(motion.acceleration)(q, v, t)
+    meet = sealed(lambda q, v, t: _meet(motion, q, v, t, dt))
+    closed = None if motion.mechanics.num_contacts == 0 else meet(q + 0.5 * dt * v, v, t + 0.5 * dt)
+    resolve = sealed(lambda *args: _resolve(method, motion, *args))
+
+    def defect(w):
+        moved = q + dt * ((1 - theta) * v + theta * w)
+        return w - v - dt * ((1 - theta) * before + theta * motion.acceleration(moved, w, t_end))  # (2)
+
+    def improve(now: _Iterate) -> _Iterate:
+        slope = None if motion.explicit else jax.jacfwd(defect)(now.v)
+        free = now.v - _softened(slope, defect(now.v))
+        new = resolve(closed, v, free, q + 0.5 * dt * v, t + 0.5 * dt, slope)
+        change = jnp.max(jnp.abs(new.v - now.v)) / (jnp.max(jnp.abs(new.v)) + dt * jnp.max(jnp.abs(before)) + 1e-300)
+        return new._replace(change=change, rounds=now.rounds + 1)
+
+    def unfinished(now: _Iterate):
+        settled = (now.change < 1e-10) & (now.rounds > 3)  # quadratic convergence has ended at rounding
+        return (now.change > 1e-14) & (now.rounds < NEWTON_STEPS) & ~settled
+
+    yes, none = jnp.asarray(True), jnp.zeros(motion.mechanics.num_faces, bool)
+    start = _Iterate(v, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
+    now = improve(start) if motion.explicit else jax.lax.while_loop(unfinished, improve, start)
+    mean = (1 - theta) * v + theta * now.v
+    q_end = q + dt * mean  # (1)
+    if motion.num_joints:
+        q_end = motion.closer(q_end, now.v, t_end, lambda q: jnp.zeros(0), jnp.zeros(0, bool))
+    converged = jnp.asarray(motion.explicit) | (now.change <= 1e-9)  # quadratic: the next change would be rounding
+    status = jnp.select([~converged, ~now.solved, ~now.settled], [NOT_CONVERGED, CONTACT_UNSOLVED, UNSETTLED], OK)
+    record = StepRecord(mean[None], jnp.zeros((1, motion.rows)), now.impulses)
+    return Step(q_end, now.v, record, now.jump, now.hits, status)
+
+
+def _meet(motion: Motion, q, v, t, dt) -> Closed:
+    """(4): the contacts of a step."""
+    mechanics = motion.mechanics
+    width = mechanics.rounding(q, v, t, dt)
+    return mechanics.closed(q, v, t, mechanics.gaps(q, t) <= width, width)
+
+
+def _softened(slope, columns):
+    """What an implicit step leaves of a sudden change of the velocity."""
+    return columns if slope is None else solve(slope, columns)
+
+
+def _resolve(method: MoreauJean, motion: Motion, closed: Closed | None, v, free, q, t, slope) -> _Iterate:
+    """(3): from the velocity that the forces alone would give to the one that contacts and joints allow."""
+    held = motion.held(q, v, t, lambda columns: _softened(slope, columns))
+    reaction = held.reaction(motion.joint_rates(q, free, t))
+    free = free + matvec(held.response, reaction)
+    yes, no_change, count = jnp.asarray(True), jnp.zeros(()), jnp.zeros((), int)
+    if closed is None:
+        return _Iterate(free, reaction, matvec(held.normals.T, reaction), jnp.zeros(0, bool), yes, yes, no_change, count)
+    k = closed.touching.shape[0]
+    rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, v.shape[0])])
+    loose = _softened(slope, motion.mechanics.inverse_mass_times(q, v, t, rows.T))
+    response = held.through(loose)
+    closed = closed._replace(delassus=matmul(rows, response))
+    pushed = matvec(rows, free - v)
+    impulse, solved, settled = _contact_impulse(method, closed, pushed)
+    reaction = reaction + held.reaction(matvec(held.normals, matvec(loose, impulse)))
+    calm = 2 * jnp.max(jnp.where(closed.touching, jnp.abs(pushed[:k]), 0.0)) + closed.small
+    hits = closed.touching & (impulse[:k] > 0) & (closed.rates < -calm)
+    jump = matvec(rows.T, impulse) + matvec(held.normals.T, reaction)
+    all_impulses = jnp.concatenate([impulse, reaction])
+    return _Iterate(free + matvec(response, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
+
+
+def _contact_impulse(method: MoreauJean, closed: Closed, pushed) -> tuple[Array, Array, Array]:
+    """λ of (3); `pushed` is what the forces of the step add to the rates."""
+    k, G = closed.touching.shape[0], closed.delassus
+    rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)]) + pushed
+    approach = jnp.maximum(-closed.rates, 0.0)
+    if method.simultaneous == "reflections":
+        kick = impact_impulse(closed, "reflections")
+        first = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)])
+        rest = friction_impulses(G, rates + matvec(G, first), jnp.zeros(k), closed.friction, closed.touching)
+        return first + rest.value, rest.converged, kick.settled
+
+    def solve_for(share):
+        return friction_impulses(G, rates, share * closed.restitution * approach, closed.friction, closed.touching)
+
+    def gain(impulse):
+        return dot(impulse, rates + 0.5 * matvec(G, impulse))  # the change of the kinetic energy
+
+    tolerance = 1e-14 * jnp.sum(approach**2 / jnp.diagonal(G)[:k])
+    _, solution = largest_share(solve_for, gain, tolerance)
+    return solution.value, solution.converged, jnp.asarray(True)

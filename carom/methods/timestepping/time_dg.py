@@ -1,0 +1,213 @@
+"""Time-discontinuous Galerkin methods: high order between impacts, impacts at the ends of steps."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from carom.contact.laws import SIMULTANEOUS
+from carom.errors import InputError
+from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, State, StepRecord
+from carom.methods.timestepping.contact_phase import Pressed, press, strike
+from carom.methods.timestepping.moreau import MoreauJean
+from carom.methods.timestepping.motion import Motion, Step, Timestepping
+from carom.numerics.linalg import matvec, solve
+from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
+from carom.system.system import System
+from carom.xla.kernel import once, sealed
+
+SIDES = ("-", "+")
+STAGE_ITERATIONS = 100
+IMPACT_ITERATIONS = 12
+
+
+class Tableau(NamedTuple):
+    """The numbers of one method, on the unit interval."""
+
+    nodes: np.ndarray  #       c_l
+    weights: np.ndarray  #     β_k
+    positions: np.ndarray  #   b_lk: q_l = q₀ + h Σ b_lk v_k
+    velocities: np.ndarray  #  a_lk: v_l = v₀ + h Σ a_lk v̇_k + κ_l M⁻¹p
+    kicks: np.ndarray  #       κ_l
+
+
+def tableau(degree: int, side: str) -> Tableau:
+    """From the Lagrange bases of (65) and their integrals (66) of [schindler2014]."""
+    nodes, weights = clenshaw_curtis(degree)
+    velocities, kicks = np.zeros((degree + 1, degree + 1)), np.zeros(degree + 1)
+    if side == "-":
+        velocities[:, :-1] = integrals(nodes[:-1], nodes)  # (74)
+    else:
+        at_start = lagrange_basis(nodes[1:], np.zeros(1))[0]
+        inner = integrals(nodes[1:], nodes)
+        velocities[:, 0] = weights[0]
+        velocities[:, 1:] = inner - weights[0] * at_start  # (69), (70)
+        kicks = (inner[:, -1] - weights[0] * at_start[-1]) / weights[-1]
+    return Tableau(nodes, weights, integrals(nodes), velocities, kicks)
+
+
+class TimeDG(Timestepping):
+    """Time-discontinuous Galerkin timestepping: velocities are polynomials of degree M in each step and jump between steps.
+
+    With the Clenshaw–Curtis nodes c_l and weights β_l, accelerations v̇_l = M⁻¹(f_l + Zᵀr_l) and the impulse p at the end,
+
+        q_l = q₀ + h Σ b_lk v_k,                          q₁ = q₀ + h Σ β_k v_k                                (1)
+        v_l = v₀ + h Σ a_lk v̇_k + κ_l M⁻¹Zᵀp,             v₁ = v₀ + h Σ β_k v̇_k + M⁻¹Zᵀp                      (2)
+        contacts that are closed at the start: 0 ≤ r_l ⊥ φ̈_l ≥ 0 with friction, at every node                  (3)
+        contacts that press at the end keep φ̇ = 0; those that have closed follow the law of impact, by p       (4)
+
+    Both families have the same b and β. a, κ integrate v̇ through all nodes but the last, κ = 0 (side "-", the jump follows the
+    step: forecasting); or through all but the first (side "+", the jump precedes it: contemplating).
+
+    A contact is closed where gap and rate are zero to rounding, so q and v say all there is to know. A contact that meets slower
+    than twice what the forces change in a step meets plastically. q₁ is projected onto the contacts that press and out of the
+    others. Friction acts on the impulse of the whole step, r and p, where the sliding would turn round or stop.
+
+    *Preserves*: non-penetration at the nodes of the grid; resting and sticking velocities are zero to rounding. *Order*: M + 1 in
+    smooth motion, with contacts that press or without, M + 2 for even M at the nodes of the grid; 1 in L1 through impacts.
+    *Choose it for* long smooth phases between impacts, contact forces of high order, rest after accumulating impacts. Side "+" for
+    stiff dampers: v̇ = −λv decays for every λh > 0, while "-" needs λh ≤ 2, 5.4, 14, 21, 34 for M = 1 … 5. Neither for stiff
+    springs: an undamped oscillator needs ωh ≤ 2 (M = 1), 2.8 (M = 2), 3.0 ("+", M = 3), 3.1 ("+", M = 4), 5.0 ("-", M = 5); "-"
+    with M = 3, 4 and "+" with M = 5, 6 amplify it slowly at any h.
+
+    (1), (2) are (67)–(71) and (72)–(75) of [schindler2014], for M = 1 its Algorithms 3.3 and 3.4; (3) is (19), (4) is (20).
+    `degree` 0 is `MoreauJean`: θ = 0 for side "-", θ = 1 for side "+".
+
+    - `degree`: M, of the velocities.
+    - `side`: "-" or "+".
+    - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
+    """
+
+    degree: int = eqx.field(static=True)
+    side: str = eqx.field(static=True)
+    simultaneous: str = eqx.field(static=True)
+
+    preserves = ("rest", "non-penetration")
+
+    def __init__(self, degree: int = 1, side: str = "-", *, simultaneous: str = "impulse"):
+        if int(degree) != degree or not 0 <= degree <= 12:
+            raise ValueError(f"degree must be a whole number from 0 to 12; got {degree}")
+        if side not in SIDES:
+            raise ValueError(f"side must be '-' or '+'; got {side!r}")
+        if simultaneous not in SIMULTANEOUS:
+            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        self.degree, self.side, self.simultaneous = int(degree), side, simultaneous
+
+    @property
+    def order(self) -> int:
+        return self.degree + 1 + (self.degree % 2 == 0 and self.degree > 0)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        return clenshaw_curtis(self.degree)[0] if self.degree else np.zeros(1)
+
+    def check(self, system: System, params: Any, state: State, dt: float) -> None:
+        super().check(system, params, state, dt)
+        if self.degree and any(contact.obstacle for contact in system.contacts):
+            raise InputError("TimeDG does not take obstacles with several faces; use one Contact per face, or MoreauJean")
+
+    def step_function(self, motion: Motion):
+        if self.degree == 0:
+            return MoreauJean(float(self.side == "+"), simultaneous=self.simultaneous).step_function(motion)
+        numbers = tableau(self.degree, self.side)
+        return lambda q, v, t, dt: _step(self, motion, numbers, q, v, t, dt)
+
+
+class _Stages(NamedTuple):
+    velocities: Float[Array, "s n"]
+    accelerations: Float[Array, "s n"]
+    forces: Float[Array, "s r"]
+    solved: Bool[Array, ""]
+    change: Float[Array, ""]
+    rounds: Array
+
+
+class _Whole(NamedTuple):
+    """A step with its impulse; side "+" goes round once more while the impulse still changes the stages."""
+
+    step: Step
+    kick: Float[Array, " n"]  #    M⁻¹Zᵀp
+    change: Float[Array, ""]
+    rounds: Array
+
+
+def _step(method: TimeDG, motion: Motion, numbers: Tableau, q, v, t, dt) -> Step:
+    pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) + 1e-300  # a velocity below whose rounding nothing matters
+    pressed = sealed(lambda q, v, t: press(motion, q, v, t, dt))(q, v, t)
+    end = sealed(lambda *args: strike(motion, method.simultaneous, *args))
+    weights = jnp.asarray(numbers.weights)
+
+    def whole(kick, sets=None):
+        stages = _solve_stages(motion, numbers, pressed, q, v, t, dt, kick, pace)
+        q_free = q + dt * matvec(stages.velocities.T, weights)  # (1)
+        v_free = v + dt * matvec(stages.accelerations.T, weights)  # (2)
+        carried = dt * matvec(stages.forces.T, weights)
+        struck = end(pressed, sets, q_free, v_free, t + dt, dt, stages.forces[-1], carried)
+        converged = stages.change <= 1e-9  # linear convergence: what is missing is of the same size
+        good = stages.solved & struck.solved
+        status = jnp.select([~converged, ~good, ~struck.settled], [NOT_CONVERGED, CONTACT_UNSOLVED, UNSETTLED], OK)
+        record = StepRecord(stages.velocities, stages.forces, struck.impulses)
+        return Step(struck.q, v_free + struck.kick, record, struck.jump, struck.hits, status), struck.kick, struck.sets
+
+    def again(now: _Whole) -> _Whole:
+        step, kick, _ = whole(now.kick, sets)
+        size = jnp.max(jnp.abs(step.v)) + jnp.max(jnp.abs(kick)) + pace
+        return _Whole(step, kick, jnp.max(jnp.abs(kick - now.kick)) / size, now.rounds + 1)
+
+    if method.side == "-" or motion.mechanics.num_contacts + motion.num_joints == 0:
+        return whole(jnp.zeros_like(v))[0]
+    first, kick, sets = whole(jnp.zeros_like(v))
+    start = _Whole(first, kick, jnp.where(jnp.any(kick != 0), jnp.inf, 0.0), jnp.zeros((), int))
+    final = jax.lax.while_loop(lambda now: (now.change > 1e-14) & (now.rounds < IMPACT_ITERATIONS), again, start)
+    failed = (final.change > 1e-9) & (final.step.status == OK)
+    return final.step._replace(status=jnp.where(failed, NOT_CONVERGED, final.step.status))
+
+
+def _solve_stages(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, dt, kick, pace) -> _Stages:
+    """(1)–(3) by simplified Newton iteration: forces at the nodes, velocities and positions from them, and again. Its matrix, that
+    of the start of the step, takes away what stiff forces would amplify; it is 1 where forces depend on neither q nor v."""
+    a, b = jnp.asarray(numbers.velocities), jnp.asarray(numbers.positions)
+    kicks = jnp.asarray(numbers.kicks)[:, None] * kick
+    times = t + dt * jnp.asarray(numbers.nodes)
+    size = jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(kick)) + pace
+
+    correct = _corrector(motion, numbers, pressed, q, v, t, dt)
+
+    def velocities(accelerations):
+        return v + dt * _product(a, accelerations) + kicks  # (2)
+
+    def improve(now: _Stages) -> _Stages:
+        places = q + dt * _product(b, now.velocities)  # (1)
+        found = jax.lax.map(lambda node: pressed.accelerate(motion, *node), (places, now.velocities, times))  # (3)
+        new = now.velocities + correct(velocities(found.acceleration) - now.velocities)
+        scale = size + dt * jnp.max(jnp.abs(found.acceleration))
+        change = jnp.max(jnp.abs(new - now.velocities)) / scale
+        return _Stages(new, found.acceleration, found.forces, jnp.all(found.solved), change, now.rounds + 1)
+
+    def unfinished(now: _Stages):
+        return (now.change > 1e-15) & (now.rounds < STAGE_ITERATIONS) & ~((now.change < 1e-13) & (now.rounds > 30))
+
+    start = jnp.broadcast_to(v, (len(numbers.nodes), v.shape[0])) + kicks
+    nothing = jnp.zeros((len(numbers.nodes), motion.rows))
+    yes, zero = jnp.asarray(True), jnp.zeros((), int)
+    return once(jax.lax.while_loop(unfinished, improve, _Stages(start, 0 * start, nothing, yes, jnp.asarray(jnp.inf), zero)))
+
+
+def _corrector(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, dt):
+    """Newton's correction of all stages from their defect: (1 − h a ⊗ ∂v̇/∂v − h² ab ⊗ ∂v̇/∂q)⁻¹."""
+    if motion.explicit:
+        return lambda defect: defect
+    by_q, by_v = sealed(lambda pressed, q, v, t: pressed.stiffness(motion, q, v, t))(pressed, q, v, t)
+    a, ab = numbers.velocities, numbers.velocities @ numbers.positions
+    s, n = len(numbers.nodes), v.shape[0]
+    blocks = dt * a[:, None, :, None] * by_v[None, :, None, :] + dt**2 * ab[:, None, :, None] * by_q[None, :, None, :]
+    matrix = once(jnp.eye(s * n) - blocks.reshape(s * n, s * n))
+    return lambda defect: solve(matrix, defect.reshape(-1)).reshape(s, n)
+
+
+def _product(matrix: Float[Array, "a b"], rows: Float[Array, "b c"]) -> Float[Array, "a c"]:
+    """A sum of outer products: a plain matrix product would be a call of its own."""
+    return jnp.sum(matrix[:, :, None] * rows[None, :, :], axis=1)

@@ -1,0 +1,1 @@
+"""Discrete Lagrangians, and impacts between their steps."""

@@ -1,0 +1,13 @@
+"""The five papers at one command: every figure, table and printed claim that a computer can regenerate, with a verdict."""
+
+from carom.papers import demoures2017, fetecau2003, rodriguez2025, schindler2014
+from carom.papers.exhibit import Exhibit, Row, chosen, table, write
+
+EXHIBITS: tuple[Exhibit, ...] = (
+    *fetecau2003.EXHIBITS,
+    *demoures2017.EXHIBITS,
+    *schindler2014.EXHIBITS,
+    *rodriguez2025.EXHIBITS,
+)
+
+__all__ = ["EXHIBITS", "Exhibit", "Row", "chosen", "table", "write"]

@@ -1,0 +1,144 @@
+"""Constrained systems [rodriguez2025, §4; rodriguez2024, §6]."""
+
+from pathlib import Path
+
+import numpy as np
+
+from carom.methods.variational.collision import VariationalCollision
+from carom.methods.variational.rules import Left, Midpoint
+from carom.models.nonholonomic import disk_impact, nonholonomic_pendulum, rolling_disk
+from carom.models.planar import ellipse
+from carom.papers.exhibit import DIFFERS, Exhibit, Row, axes, verdict
+from carom.system.impact_map import impact_map
+
+PLUS = VariationalCollision(Left(), direction="forward")  # pyright: ignore[reportCallIssue]
+MIDPOINT = VariationalCollision(Midpoint())  # pyright: ignore[reportCallIssue]
+
+
+def _ellipse(full: bool, draw: Path | None) -> list[Row]:
+    """Figs 1 and 2."""
+    law, variant = (ellipse(torque_free=free).solve(MIDPOINT, dt=0.01, num_steps=2500) for free in (False, True))
+    counts = [(int(np.sum(run.impacts.t < 2)), len(run.impacts)) for run in (law, variant)]
+    if draw:
+        figure, row = axes(1, 3)
+        for ax, run, title in ((row[0][0], variant, "without torque"), (row[0][1], law, "by the law")):
+            ax.plot(run.q[:201, 0], run.q[:201, 1])
+            ax.set(xlabel="x", ylabel="y", title=f"{title} (Fig. 1)")
+        row[0][2].plot(variant.t, variant.energy, lw=0.6, label="without torque")
+        row[0][2].plot(law.t, law.energy, lw=0.6, label="by the law")
+        row[0][2].set(xlabel="time", ylabel="energy", title="Fig. 2")
+        row[0][2].legend()
+        figure.savefig(draw, dpi=110)
+    error = float(np.max(np.abs(variant.energy_error)))
+    why = "the printed counts belong to an impulse without torque, p_θ unchanged, not the law of impact: with it they come out"
+    return [
+        Row(
+            "1 impact in 2 s",
+            f"{counts[0][0]} by the law, {counts[1][0]} without torque",
+            verdict(counts[0][0] == 1),
+            why,
+        ),
+        Row(
+            "17 impacts in 25 s",
+            f"{counts[0][1]} by the law with this step (25 in 400-bit arithmetic; chaotic), {counts[1][1]} without torque",
+            verdict(counts[0][1] == 17),
+            why,
+        ),
+        Row("the energy remains nearly constant", f"relative {error:.1e}", verdict(error < 1e-3)),
+        Row("e₂ = ∂θ + φ ∂y", "e₂ = ∂θ + φ′ ∂y", DIFFERS, "misprint"),
+    ]
+
+
+def _pendulum(full: bool, draw: Path | None) -> list[Row]:
+    """Figs 3 and 4; without --full, 10 s instead of 100 s."""
+    model = nonholonomic_pendulum()
+    short = model.solve(PLUS, dt=1e-3, num_steps=5_000)
+    time, printed = (100.0, 76) if full else (10.0, None)
+    long = model.solve(PLUS, dt=1e-4, num_steps=round(time / 1e-4), stride=10)
+    better = model.solve(VariationalCollision(), dt=1e-3, num_steps=round(time / 1e-3))
+    if draw:
+        figure, row = axes(1, 2)
+        row[0][0].plot(short.t, short.q)
+        row[0][0].set(xlabel="time", ylabel="θ, φ", title="angles (Fig. 3)")
+        row[0][1].plot(long.t, long.energy, lw=0.6, label="L at the left end, (+)")
+        row[0][1].plot(better.t, better.energy, lw=0.6, label="order 4, symmetric")
+        row[0][1].set(xlabel="time", ylabel="energy", title="energy (Fig. 4)")
+        row[0][1].legend()
+        figure.savefig(draw, dpi=110)
+    rise, fourth = float(long.energy_error[-1]), float(np.max(np.abs(better.energy_error)))
+    rows = [
+        Row(
+            "3 impacts in 5 s at h = 1e-3",
+            f"{len(short.impacts)}",
+            verdict(len(short.impacts) == 3),
+            "with the wall on both sides, ℓ|sin θ| ≤ R",
+        ),
+        Row(
+            f"almost constant energy with a slight increase over {time:g} s at h = 1e-4",
+            f"{rise:+.1e}, and {fourth:.0e} with order 4 at h = 1e-3",
+            verdict(0 < rise < 0.05),
+            "the increase is O(h): L_d and the constraint are of first order",
+        ),
+    ]
+    if printed is not None:
+        rows.insert(
+            1, Row(f"{printed} impacts in 100 s at h = 1e-4", f"{len(long.impacts)}", verdict(len(long.impacts) == printed))
+        )
+    return rows
+
+
+def _disk(full: bool, draw: Path | None) -> list[Row]:
+    """§6: the conditions for the impact."""
+    model = rolling_disk(rim="printed")
+    numbers = {k: model.params[k] for k in ("mass", "radius", "inertia", "turning")}
+    random, worst = np.random.default_rng(0), 0.0
+    weight = np.array([numbers["mass"], numbers["mass"], numbers["inertia"], numbers["turning"]])
+
+    def after(phi, v_theta, v_phi):
+        q = np.array([0.0, 10.0 - np.sin(phi), 0.0, phi])
+        v = np.array([v_theta * np.cos(phi), v_theta * np.sin(phi), v_theta, v_phi])
+        return np.asarray(impact_map(model.system, 0, q, weight * v, params=model.params)) / weight
+
+    for _ in range(20):
+        phi, v_theta, v_phi = random.uniform(-3, 3, 3)
+        sign = 1.0 if np.sin(phi) * v_theta + np.cos(phi) * v_phi > 0 else -1.0
+        exact = disk_impact(sign * v_theta, sign * v_phi, phi, **numbers)
+        worst = max(worst, float(np.max(np.abs(after(phi, sign * v_theta, sign * v_phi)[2:] - exact))))
+    square = after(np.pi / 2, 1.0, 0.5)
+    passing = rolling_disk(rim="printed").solve(dt=0.01, num_steps=3000)
+    reach = float(np.max(passing.q[:, 1] + np.abs(np.sin(passing.q[:, 3]))))
+    if draw:
+        figure, ((ax,),) = axes()
+        for rim in ("printed", "physical"):
+            run = rolling_disk(rim=rim).solve(dt=0.01, num_steps=3000)
+            ax.plot(run.q[:, 0], run.q[:, 1], lw=0.8, label=f"{rim} wall")
+        ax.axhline(10.0, color="black", lw=1)
+        ax.set(xlabel="x", ylabel="y", aspect="equal", title="the contact point of the disk")
+        ax.legend()
+        figure.savefig(draw, dpi=110)
+    return [
+        Row(
+            "orthogonal hit: p_θ⁺ = −p_θ⁻, p_φ⁺ = p_φ⁻ is the only admissible solution",
+            f"(θ′, φ′): (1, 0.5) → ({square[2]:.15g}, {square[3]:.15g})",
+            verdict(abs(square[2] + 1) < 1e-12 and abs(square[3] - 0.5) < 1e-12),
+        ),
+        Row(
+            "the conditions for the impact determine p⁺",
+            f"closed form against the law, 20 random states: {worst:.0e}",
+            verdict(worst < 1e-11),
+        ),
+        Row(
+            "the wall y + R sin φ ≤ 10",
+            f"the rim reaches y = {reach:.2f}",
+            DIFFERS,
+            "backwards the disk passes it; the wall is y + R|sin φ| ≤ 10",
+        ),
+        Row("Theorem 2: π_Q(τ̃⁺) − π_Q(τ̃⁺)", "τ̃⁺ and τ̃⁻", DIFFERS, "misprint"),
+    ]
+
+
+EXHIBITS = (
+    Exhibit("rodriguez2025", "fig-1-2", "a bouncing ellipse", _ellipse),
+    Exhibit("rodriguez2025", "fig-3-4", "a nonholonomic pendulum in a cylinder", _pendulum),
+    Exhibit("rodriguez2024", "section-6", "a rolling disk hits a wall", _disk),
+)

@@ -1,0 +1,337 @@
+"""What came out: the grid, the impacts, and a status that says what went wrong, where, when, and what to try."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from carom.drawing import Film, film_of_run
+from carom.methods import method as codes
+from carom.numerics.sequences import accumulation_time
+from carom.system.system import System
+
+MANY_CONTACTS = 32  # more gaps than these are not kept one by one
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from carom.results.dense import Dense
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended. `ok` means that nothing went wrong: every step asked for was taken, the number of impacts asked for
+    reached, or the run was interrupted by hand."""
+
+    name: str
+    message: str
+    ok: bool
+    step: int
+    t: float
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, where: str) -> Status:
+    """A code from the compiled loop as a sentence."""
+    at = f"step {step} (t = {t:.9g})"
+    if code in (codes.TOO_MANY_IMPACTS, codes.RESTING):
+        return _came_to_rest(code, at, step, t, impacts, method)
+    if code == codes.UNSETTLED:
+        text = (
+            f"{at}: the law of impact did not settle: contacts that are closed together keep approaching{where}. "
+            "Try simultaneous='impulse', less friction, or one restitution for all contacts"
+        )
+        return Status("unsettled", text, False, step, t)
+    if code == codes.NOT_CONVERGED:
+        cause = "the error tolerance could not be met" if hasattr(method, "rtol") else "Newton did not converge"
+        text = f"{at}: no next state was found ({cause}){where}. Try a smaller dt"
+        return Status("not_converged", text, False, step, t)
+    if code == codes.NOT_FINITE:
+        text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
+        return Status("not_finite", text, False, step, t)
+    if code == codes.CONTACT_UNSOLVED:
+        text = (
+            f"{at}: the contact problem of the step was not solved to its tolerance{where}. "
+            "Try a smaller dt or less friction; contacts and joints that contradict one another have no solution"
+        )
+        return Status("contact_unsolved", text, False, step, t)
+    raise AssertionError(f"unknown status code {code}")
+
+
+def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", method: Any) -> Status:
+    recent = impacts.contact[-method.max_impacts_per_step :]
+    busiest = int(np.bincount(recent).argmax()) if len(recent) else 0
+    contact = f"contact {impacts.names[busiest]!r}"
+    limit = accumulation_time(impacts.t[impacts.contact == busiest])
+    when = "" if limit is None else f": the impacts accumulate at t = {limit:.9g}"
+    if code == codes.RESTING:
+        text = f"{at}: the motion has come to rest or slides on {contact}{when}"
+    else:
+        many = f"more than {method.max_impacts_per_step} impacts in one step, mostly on {contact}"
+        text = f"{at}: {many}; the motion is coming to rest or sliding there{when}"
+    text += ". This method ends at resting contact: choose MoreauJean or TimeDG, or ask for fewer steps" + (
+        ", or, if the impacts are genuine, take a smaller dt or a larger max_impacts_per_step" if code != codes.RESTING else ""
+    )
+    return Status("resting" if code == codes.RESTING else "too_many_impacts", text, False, step, t)
+
+
+@dataclass(frozen=True)
+class Impacts:
+    """The impacts that happened, one row each, in time order."""
+
+    t: np.ndarray  #         [m]
+    step: np.ndarray  #      [m]      the step it fell into
+    q: np.ndarray  #         [m, n]
+    p_before: np.ndarray  #  [m, n]
+    p_after: np.ndarray  #   [m, n]
+    contact: np.ndarray  #   [m]      index of the contact that carried most of the impulse
+    impulse: np.ndarray  #   [m]      its normal impulse
+    impulses: np.ndarray  #  [m, k]   of all contacts: several where they closed together
+    scale: np.ndarray  #     [m]      impulse relative to the law's, 1 + O(dt²): what keeps the discrete energy
+    fallback: np.ndarray  #  [m]      elastic, but near grazing: reflected by the law itself
+    names: tuple[str, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        rows = [f"{'t':>14}  {'contact':<16} {'impulse':>12}"]
+        show = [*range(min(5, len(self))), *range(max(5, len(self) - 3), len(self))]
+        for last, i in zip([-1, *show], show, strict=False):
+            rows += ["…"] if i != last + 1 else []
+            rows.append(f"{self.t[i]:14.6f}  {self.names[self.contact[i]]:<16} {self.impulse[i]:12.6g}")
+        return f"{len(self)} impacts\n" + "\n".join(rows) if len(self) else "no impacts"
+
+    @staticmethod
+    def from_tables(tables: list[Any], n: int, owner: np.ndarray, names: tuple[str, ...]) -> "Impacts":
+        """Join the tables of all chunks, and fold the faces of one obstacle into its contact."""
+
+        def join(name: str, *shape: int, dtype: type = float) -> np.ndarray:
+            return np.concatenate([np.asarray(getattr(t, name)) for t in tables] or [np.zeros((0, *shape), dtype)])
+
+        faces = join("impulse", len(owner))
+        impulses = np.zeros((len(faces), len(names)))
+        for face, contact in enumerate(owner):
+            impulses[:, contact] += faces[:, face]
+        rows = np.arange(len(faces))
+        contact = np.argmax(impulses, axis=1) if len(names) and len(faces) else np.zeros(len(faces), int)
+        # Two contacts that share an impact equally are told apart by rounding only: take the first of them.
+        if len(faces):
+            contact = np.argmax(impulses >= impulses[rows, contact][:, None] * (1 - 1e-9), axis=1)
+        return Impacts(
+            t=join("t"),
+            step=join("step", dtype=int),
+            q=join("q", n),
+            p_before=join("p_before", n),
+            p_after=join("p_after", n),
+            contact=contact,
+            impulse=impulses[rows, contact] if len(names) else np.zeros(len(faces)),
+            impulses=impulses,
+            scale=join("scale"),
+            fallback=join("fallback", dtype=bool),
+            names=names,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The grid t, q, p (and v, energy, computed when asked for), the impacts, and how the run ended."""
+
+    t: np.ndarray  #  [num_steps + 1]
+    q: np.ndarray  #  [num_steps + 1, n]
+    p: np.ndarray  #  [num_steps + 1, n]
+    dt: float
+    impacts: Impacts
+    status: Status
+    system: System
+    method: Any
+    params: Any
+    seconds: float  #          spent stepping
+    compile_seconds: float  #  spent compiling, 0 if it was compiled before
+    steps: int = -1  #         taken; the grid keeps all of them, or every stride-th
+    name: str = "run"
+    shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
+    record: Any = None  #      a StepRecord with a row per step, from timestepping methods and with stride 1
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The names of the coordinates."""
+        space = self.system.space
+        return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The names of the entries of velocities and momenta: those of the coordinates where there are as many."""
+        n = self.p.shape[1]
+        return self.coordinates if n == len(self.coordinates) else tuple(f"{i}" for i in range(n))
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps if self.steps >= 0 else len(self.t) - 1
+
+    @cached_property
+    def v(self) -> np.ndarray:
+        return np.asarray(_velocities(self.system, self.params, self.t, self.q, self.p))
+
+    @cached_property
+    def energy(self) -> np.ndarray:
+        return np.asarray(_energies(self.system, self.params, self.t, self.q, self.p))
+
+    @cached_property
+    def gaps(self) -> np.ndarray:
+        """All gaps along the grid, one column per contact."""
+        return np.asarray(gaps_along(self.system, self.params, self.t, self.q))
+
+    @cached_property
+    def smallest_gap(self) -> np.ndarray | None:
+        """The smallest of all gaps along the grid; None without contacts."""
+        return np.asarray(_smallest(self.system, self.params, self.t, self.q)) if self.system.contacts else None
+
+    @cached_property
+    def film(self) -> Film | None:
+        """The picture along the run, at impacts too; None without a shape."""
+        if self.shape is None:
+            return None
+        return film_of_run(self.shape, self.t, self.q, self.params, self.impacts.t, self.impacts.q)
+
+    @cached_property
+    def dense(self) -> "Dense":
+        """Position, velocity, contact forces and accumulated interaction at any time, from timestepping methods."""
+        from carom.results.dense import Dense
+
+        return Dense.of(self)
+
+    @property
+    def energy_error(self) -> np.ndarray:
+        """(E − E₀) / |E₀|; relative to the largest kinetic part where E₀ is zero."""
+        kinetic = np.max(np.abs(np.sum(self.p * self.v, axis=1)))
+        scale = abs(self.energy[0]) if abs(self.energy[0]) > 1e-12 * kinetic else kinetic or 1.0
+        return (self.energy - self.energy[0]) / scale
+
+    @property
+    def energy_drift(self) -> float:
+        """The slope of a straight line through the energy error, times the duration."""
+        if len(self.t) < 3:
+            return float(self.energy_error[-1])
+        return float(np.polyfit(np.linspace(0, 1, len(self.t)), self.energy_error, 1)[0])
+
+    @property
+    def fallbacks(self) -> int:
+        return int(self.impacts.fallback.sum())
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run, as plain Python."""
+        error = self.energy_error
+        return {
+            "name": self.name,
+            "status": self.status.name,
+            "message": self.status.message,
+            "steps": self.num_steps,
+            "dt": self.dt,
+            "t_end": float(self.t[-1]),
+            "impacts": len(self.impacts),
+            "fallbacks": self.fallbacks,
+            "energy_error_max": float(np.max(np.abs(error))),
+            "energy_drift": self.energy_drift,
+            "seconds": self.seconds,
+            "compile_seconds": self.compile_seconds,
+            "microseconds_per_step": 1e6 * self.seconds / max(self.num_steps, 1),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution {self.name!r}: {self.num_steps} steps of {self.dt:g} to t = {self.t[-1]:g}, "
+            f"{len(self.impacts)} impacts, {self.status.name}"
+        )
+
+    def to_xarray(self) -> "xr.Dataset":
+        """A labelled dataset: the grid along `time`, the impacts along `impact`; of many contacts only the smallest gap."""
+        import xarray as xr
+
+        along = "coordinate" if self.p.shape[1] == self.q.shape[1] else "direction"  # on rotations there are fewer momenta
+        hits = self.impacts
+        gaps: dict[str, Any] = {} if self.smallest_gap is None else {"smallest_gap": ("time", self.smallest_gap)}
+        if 0 < len(hits.names) <= MANY_CONTACTS:
+            gaps["gaps"] = (("time", "contact"), self.gaps)
+        return xr.Dataset(
+            {
+                "q": (("time", "coordinate"), self.q, {"long_name": "configuration"}),
+                "p": (("time", along), self.p, {"long_name": "momentum"}),
+                "v": (("time", along), self.v, {"long_name": "velocity"}),
+                "energy": ("time", self.energy),
+                **gaps,
+                "impact_step": ("impact", hits.step),
+                "impact_q": (("impact", "coordinate"), hits.q),
+                "impact_p_before": (("impact", along), hits.p_before),
+                "impact_p_after": (("impact", along), hits.p_after),
+                "impact_contact": ("impact", hits.contact),
+                "impact_impulse": ("impact", hits.impulse),
+                "impact_impulses": (("impact", "contact"), hits.impulses),
+                "impact_scale": ("impact", hits.scale),
+                "impact_fallback": ("impact", hits.fallback),
+            },
+            coords={
+                "time": self.t,
+                "coordinate": np.array(self.coordinates, dtype=object),
+                "contact": np.array(hits.names, dtype=object),
+                "impact_time": ("impact", hits.t),
+            },
+            attrs={"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message},
+        )
+
+    def save(self, path: "str | Path") -> "Path":
+        """Write the run to `path`, *.zarr or *.nc; `carom.load` reads it, and xarray does."""
+        from carom.results.store import save
+
+        return save(self, path)
+
+    def report(self, path: "str | Path", title: str | None = None) -> "Path":
+        """Write one HTML file: the motion to play, what is conserved, the impacts, how it was made. It needs no network."""
+        from carom.report.html import write_report
+
+        return write_report(self, path, title)
+
+    def animate(self, path: "str | Path | None" = None, **options: Any) -> "Any":
+        """The motion as a film, saved to *.gif or *.mp4 if a path is given; a notebook shows it. See `carom.report.movie`."""
+        from carom.report.movie import animate
+
+        return animate(self, path, **options)
+
+    def plot(self, path: str | None = None) -> "Figure":
+        """Coordinates, gaps and energy against time, impacts marked; saved to `path` if given."""
+        from carom.report.plots import plot_solution
+
+        return plot_solution(self, path)
+
+
+@eqx.filter_jit
+def _velocities(system: System, params: Any, t, q, p):
+    m = system.bind(params, q.shape[1])
+    return jax.vmap(m.velocity)(q, p, t)
+
+
+@eqx.filter_jit
+def _energies(system: System, params: Any, t, q, p):
+    m = system.bind(params, q.shape[1])
+    return jax.vmap(m.energy_of)(q, p, t)
+
+
+@eqx.filter_jit
+def gaps_along(system: System, params: Any, t, q):
+    """The gaps of all contacts at each of many times."""
+    return jax.vmap(system.bind(params, q.shape[1]).gaps)(q, t)
+
+
+@eqx.filter_jit
+def _smallest(system: System, params: Any, t, q):
+    mechanics = system.bind(params, q.shape[1])
+    return jax.vmap(lambda q, t: mechanics.gaps(q, t).min())(q, t)

@@ -1,0 +1,333 @@
+"""Bad input gets a clear error before anything is compiled for long."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.contact.projection import closest_point
+from carom.errors import InputError
+from carom.methods.variational.kicks import reach
+from carom.named import Named
+from carom.running.admissible import Here, check_constraints, find_massless, look
+from carom.system.lumped import LumpedSystem
+from carom.system.system import System
+
+
+class Problem(NamedTuple):
+    """A checked problem: arrays of the right shape, and the momentum at the start."""
+
+    system: System  # with its massless directions
+    q0: jax.Array
+    v0: jax.Array
+    p0: jax.Array
+    t0: jax.Array
+    params: Any
+    contact_names: tuple[str, ...]
+    owner: np.ndarray
+
+
+class _Probe(NamedTuple):
+    lagrangian: jax.Array
+    here: Here
+    other_mass: jax.Array  # at another velocity
+    force: jax.Array
+    gaps: jax.Array
+    rounding: jax.Array
+    restitution: jax.Array
+    friction: jax.Array
+
+
+def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
+    if not isinstance(system, System):
+        raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    if (v0 is None) == (p0 is None):
+        raise InputError("a run starts from q0 and either v0 or p0: pass one of the two")
+    given = "p0" if v0 is None else "v0"
+    q, v = _vector(q0, "q0"), _vector(p0 if v0 is None else v0, given)
+    if system.space is None and q.shape != v.shape:
+        raise InputError(f"q0 has {q.size} entries and {given} has {v.size}; they must agree")
+    if system.space is not None and system.space.size != q.size:
+        names = ", ".join(system.space.names[:16])
+        raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
+    if system.space is not None and system.space.dim != v.size:
+        raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
+    start = float(t0)
+    if not np.isfinite(start):
+        raise InputError(f"t0 must be a finite number; got {t0}")
+    params = _parameters(params)
+    if isinstance(system, LumpedSystem):
+        return _check_lumped(system, q, v, params, start, v0 is None)
+    names, owner = _structure(system, q, params)
+    at = jnp.asarray(q), jnp.asarray(np.zeros_like(q) if v0 is None else v), jnp.asarray(start)
+    probe = jax.device_get(_probe(system, params, *at))
+    _check_probe(probe, system)
+    check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
+    system = find_massless(system, params, probe.here, q, np.asarray(at[1]), start, names, owner)
+    p, v = _start(system, params, at[0], jnp.asarray(v), at[2], v0 is None)
+    _check_gaps(probe, names, lambda: _closest(system, params, *at) if len(names) == len(owner) else None)
+    return Problem(system, at[0], v, p, at[2], params, names, owner)
+
+
+@eqx.filter_jit
+def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
+    """Momentum and velocity at the start; massless velocities follow from the rest."""
+    m = system.bind(params, q.shape[0])
+    p = m.settle(q, v_or_p if from_momentum else m.momentum(q, v_or_p, t), t)
+    if from_momentum or system.massless is not None:
+        return p, m.velocity(q, p, t)
+    return p, v_or_p
+
+
+@eqx.filter_jit
+def _probe(system: System, params: Any, q, v, t) -> _Probe:
+    """Everything worth knowing about the start, in one small computation."""
+    m = system.bind(params, q.shape[0])
+    if m.num_contacts:
+        gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
+        coefficients = m._coefficients("restitution"), m._coefficients("friction")
+    else:
+        gaps = width = jnp.zeros(0)
+        coefficients = gaps, gaps
+    return _Probe(m.lagrangian(q, v, t), look(m, q, v, t), m.mass(q, 0.5 * v, t), m.force(q, v, t), gaps, width, *coefficients)
+
+
+@eqx.filter_jit
+def _closest(system: System, params: Any, q, v, t) -> jax.Array:
+    m = system.bind(params, q.shape[0])
+    return closest_point(lambda x: m.faces(x, t), m.mass(q, v, t), q)
+
+
+def _vector(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a list of numbers; got {value!r}") from error
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"{name} must be a vector; got shape {array.shape}" + (" (wrap a single number: [x])" if array.ndim == 0 else "")
+        )
+    if not np.all(np.isfinite(array)):
+        where = np.flatnonzero(~np.isfinite(array))[0]
+        raise InputError(f"{name}[{where}] is {array[where]}; all entries must be finite numbers")
+    return array
+
+
+def _parameters(params: Any) -> Any:
+    if params is None:
+        params = {}
+
+    def number(path, leaf):
+        where = "params" + jax.tree_util.keystr(path)
+        try:
+            array = jnp.asarray(leaf, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{where} must be a number or an array; got {leaf!r}") from error
+        if not bool(np.all(np.isfinite(np.asarray(array)))):
+            raise InputError(f"{where} is {leaf}; parameters must be finite")
+        return array
+
+    return jax.tree_util.tree_map_with_path(number, params)
+
+
+class _Recorder(dict):
+    """A dict that notes which of its keys were read."""
+
+    def __init__(self, values: dict, where: str):
+        super().__init__(values)
+        self.read: set[str] = set()
+        self.where = where
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        if key not in self:
+            known = ", ".join(map(str, self)) or "none"
+            close = difflib.get_close_matches(str(key), [str(k) for k in self], 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"{self.where} reads params[{key!r}], which was not given; given: {known}{hint}")
+        return super().__getitem__(key)
+
+    def get(self, key, default=None):
+        self.read.add(key)
+        return super().get(key, default)
+
+    def items(self):
+        self.read |= set(self)
+        return super().items()
+
+    def values(self):
+        self.read |= set(self)
+        return super().values()
+
+
+def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
+    """Trace each user function once: wrong shapes, missing and unread parameters."""
+    contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
+    given = (system.lagrangian, system.hamiltonian, system.force, system.constraints)
+    functions = [*(f for f in given if f is not None), *contacts, *(joint.g for joint in system.joints)]
+    read: set[Any] = set()
+    vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
+    speed = vector if dim is None else jax.ShapeDtypeStruct((dim,), float)
+    for function in functions:
+        recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
+        shape = jax.eval_shape(
+            lambda q, v, t, f=function, given=recorder: jnp.asarray(f(q=q, v=v, p=v, t=t, params=given)), vector, speed, scalar
+        )
+        if isinstance(recorder, _Recorder):
+            read |= recorder.read
+        if function.role in ("lagrangian", "hamiltonian") and shape.size != 1:
+            raise InputError(f"the {function.role} must return one number; it returns shape {shape.shape}")
+        if function.role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != q.size):
+            raise InputError(
+                f"the constraints must be a matrix with {q.size} columns, one per velocity; they have shape {shape.shape}"
+            )
+        if function.role == "force" and shape.size != q.size:
+            raise InputError(f"the force must have {q.size} entries, one per coordinate; it has shape {shape.shape}")
+    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
+    if unread:
+        known = ", ".join(sorted(map(str, read))) or "none"
+        close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
+
+
+def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
+    """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
+    assert system.space is not None
+    firsts = [i for i, name in enumerate(system.space.names) if name.rstrip("0123456789") == "qw"]
+    for i in firsts:
+        norm = float(np.sum(q[i : i + 4] ** 2))
+        if abs(norm - 1) > 1e-9:
+            raise InputError(f"q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
+    _check_functions(system, q, params, v.size)
+    arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
+    masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
+    if not np.all(masses > 0):
+        i = int(np.argmin(masses))
+        raise InputError(f"mass[{i}] is {masses[i]}; lumped masses must be positive")
+    if not (np.isfinite(potential) and np.all(np.isfinite(force))):
+        raise InputError(f"the potential is {float(potential)} at the initial state, or its slope is not finite")
+    if np.max(np.abs(force - slope)) > 1e-8 * np.max(np.abs(slope), initial=1e-300) + 1e-10 * np.max(np.abs(force), initial=0.0):
+        i = int(np.argmax(np.abs(force - slope)))
+        raise InputError(f"force[{i}] is {force[i]:.6g} at the initial state, but the potential falls by {slope[i]:.6g} along it")
+    names, owner = _contacts(system, params, q.size)
+    if shared:
+        raise InputError("two contacts move the same node: the system must not be declared with separate=True")
+    for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
+        raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
+    p, speed = (v, v / masses) if from_momentum else (masses * v, v)
+    return Problem(system, arrays[0], jnp.asarray(speed), jnp.asarray(p), arrays[2], params, names, owner)
+
+
+@eqx.filter_jit
+def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
+    m = system.bind(params, q.shape[0])
+    gaps, width, shared = jnp.zeros(0), jnp.zeros(0), jnp.asarray(False)
+    if m.num_contacts:
+        gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
+    if m.separate and m.num_contacts > 1:  # with G diagonal, impulses w and 1 give rates in the ratio w, whatever w
+        weights = 1.0 + jax.random.uniform(jax.random.key(0), gaps.shape)
+        _, back = jax.vjp(lambda x: m.faces(x, t), q)
+        rates = [m.approach(q, m.space.pull(q, back(w)[0]) / m.masses, t)[1] for w in (weights, jnp.ones_like(weights))]
+        shared = jnp.any(jnp.abs(rates[0] - weights * rates[1]) > 1e-9 * jnp.abs(rates[1]))
+    return m.masses, m.potential(q), m.force(q), m.pull_back(q), gaps, width, shared
+
+
+def check_step(system: System, method: Any, params: Any, dt: float) -> None:
+    """Explicit steps beyond the Courant limit blow up: they are refused."""
+    frequency = system.highest_frequency if isinstance(system, LumpedSystem) else None
+    rule = getattr(method, "rule", None)
+    if frequency is None or rule is None:
+        return
+    limit = reach(rule) / frequency(params)
+    if dt > limit * (1 + 1e-9):  # the limit itself, as a person would type it
+        raise InputError(
+            f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(rule).__name__} for this system: "
+            f"take dt ≤ {limit:.4g}, or fewer elements"
+        )
+
+
+_STRUCTURES: dict[Any, tuple[tuple[str, ...], np.ndarray]] = {}  # what was found before, for systems run again and again
+
+
+def _structure(system: System, q: np.ndarray, params: Any) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names and owners of the contacts, once the functions are checked: the same for all values of the parameters."""
+    leaves, structure = jax.tree.flatten((system, params))
+    key = (structure, q.size, tuple(np.shape(leaf) for leaf in leaves))
+    try:
+        if key in _STRUCTURES:
+            return _STRUCTURES[key]
+    except TypeError:  # something in the system cannot be hashed
+        key = None
+    _check_functions(system, q, params)
+    found = _contacts(system, params, q.size)
+    if key is not None:
+        if len(_STRUCTURES) > 64:
+            _STRUCTURES.clear()
+        _STRUCTURES[key] = found
+    return found
+
+
+def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:
+    names: tuple[str, ...] = ()
+    owner = np.zeros(0, int)
+
+    def read(params):
+        nonlocal names, owner
+        m = system.bind(params, dim)
+        names, owner = m.contact_names, m.owner
+        return 0
+
+    jax.eval_shape(read, params)
+    return names, owner
+
+
+def _check_probe(probe: _Probe, system: System) -> None:
+    given = "lagrangian" if system.hamiltonian is None else "hamiltonian"
+    if not np.isfinite(probe.lagrangian):
+        raise InputError(f"the {given} is {float(probe.lagrangian)} at the initial state")
+    if not np.all(np.isfinite(probe.force)):
+        raise InputError(f"the force is {probe.force} at the initial state")
+    if not np.all(np.isfinite(probe.here.mass)):
+        raise InputError(f"the mass matrix ∂²L/∂v² is not finite at the initial state:\n{probe.here.mass}")
+    change = np.max(np.abs(probe.here.mass - probe.other_mass))
+    if len(probe.gaps) and not change <= 1e-8 * np.max(np.abs(probe.here.mass)):
+        what = "velocities (∂²L/∂v² changes with v)" if given == "lagrangian" else "momenta (∂²H/∂p² changes with p)"
+        raise InputError(
+            f"the {given} is not quadratic in the {what}; "
+            "the laws of impact are written for kinetic energies that are. Without contacts it can be run"
+        )
+    for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):
+        if np.any((values < 0) | (values > upper) | ~np.isfinite(values)):
+            raise InputError(f"{what} must lie in [0, {upper:g}]; it is {values[np.argmax((values < 0) | (values > upper))]}")
+
+
+def _check_gaps(probe: _Probe, names: tuple[str, ...], closest: Callable[[], Any]) -> None:
+    depth = -probe.gaps - probe.rounding
+    if np.all(depth <= 1e-14):
+        return
+    i = int(np.argmax(np.where(np.isnan(depth), np.inf, depth)))
+    if np.isnan(probe.gaps[i]):
+        raise InputError(f"the gap of contact {i} ({names[i]!r}) is not a number at the initial state")
+    message = f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-probe.gaps[i]:.6g} deep"
+    nearest = closest()
+    if nearest is not None and np.all(np.isfinite(nearest)):
+        where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
+        message += f". The closest admissible configuration in the kinetic metric is q0 = {where}"
+    raise InputError(message)
+
+
+def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
+    try:
+        step = float(dt)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"dt must be a positive number; got {dt!r}") from error
+    if not (step > 0 and np.isfinite(step)):
+        raise InputError(f"dt must be a positive number; got {dt}")
+    if int(num_steps) != num_steps or num_steps < 1:
+        raise InputError(f"num_steps must be a positive whole number; got {num_steps}")
+    return step, int(num_steps)

@@ -1,0 +1,56 @@
+"""The law of impact by itself: from the momentum before to the momentum after."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from carom.contact.laws import SIMULTANEOUS, impact_impulse
+from carom.errors import InputError
+from carom.numerics.linalg import matvec
+from carom.system.system import System
+
+
+def impact_map(
+    system: System,
+    contact: int | str | None,
+    q: Any,
+    p: Any,
+    *,
+    params: Any = None,
+    t: Any = 0.0,
+    simultaneous: str = "reflections",
+) -> Float[Array, " n"]:
+    """The momentum after an impact at q, of a system that arrives with momentum p: a pure function.
+
+        p⁺ − p⁻ ∈ (T∂Q)° + Δ°,   v⁺ ∈ Δ,   and the law of the contact: E⁺ = E⁻ (elastic), restitution, friction
+
+    `contact` is an index or a name in the list of contacts (of `solution.impacts`), or None for all whose gap is closed at q.
+    Its gap is taken as zero. A contact that is being left changes nothing. First derivatives are exact.
+    """
+    q, p, t = jnp.asarray(q, float), jnp.asarray(p, float), jnp.asarray(t, float)
+    if simultaneous not in SIMULTANEOUS:
+        raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+    m = system.bind(params, q.shape[0])
+    if m.num_contacts == 0:
+        raise InputError("this system has no contacts")
+    v = m.velocity(q, p, t)
+    width = m.rounding(q, v, t, 0.0)
+    touching = m.gaps(q, t) <= width if contact is None else jnp.arange(m.num_contacts) == _index(m.contact_names, contact)
+    closed = m.closed(q, v, t, touching, width)
+    impulse = impact_impulse(closed, simultaneous, differentiable=True)
+    change = matvec(closed.normals.T, impulse.normal)
+    if m.slip_dim:
+        change = change + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, m.dim)
+    after = m.settle(q, p, t) + m.project(q, v, t, change)
+    return jnp.where(impulse.settled, after, jnp.nan)  # a law that did not settle is no answer
+
+
+def _index(names: tuple[str, ...], contact: int | str) -> int:
+    if isinstance(contact, str):
+        if contact not in names:
+            raise InputError(f"there is no contact {contact!r}; there are: {', '.join(names)}")
+        return names.index(contact)
+    if not 0 <= contact < len(names):
+        raise InputError(f"contact {contact} does not exist; there are {len(names)} ({', '.join(names)})")
+    return int(contact)

@@ -1,0 +1,61 @@
+"""carom reproduce: exhibits, verdicts, the page, and the command."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import carom
+from carom.cli.commands import app
+from carom.papers import EXHIBITS, Exhibit, Row, chosen, table
+from carom.papers.exhibit import DIFFERS, PAPERS, REPRODUCED
+
+
+def test_every_paper_has_exhibits_and_every_name_is_its_own():
+    assert {e.paper for e in EXHIBITS} == set(PAPERS)
+    assert len({e.key for e in EXHIBITS}) == len(EXHIBITS)
+    assert [e.name for e in chosen(EXHIBITS, "rodriguez2024")] == ["section-6"]
+    assert chosen(EXHIBITS, "fetecau2003/fig-4")[0].title == "energy of the star over 1500 impacts"
+    assert len(chosen(EXHIBITS, "all")) == len(EXHIBITS)
+    with pytest.raises(carom.InputError, match="did you mean 'rodriguez2025'"):
+        chosen(EXHIBITS, "rodriguez2026")
+
+
+def test_the_page():
+    rows = [Row("a | b", "1", REPRODUCED), Row("c", "2", DIFFERS, "misprint")]
+    page = table([(EXHIBITS[0], rows, "picture.png")])
+    assert "2 claims: 1 reproduced, 1 differs, 0 not reproducible from the text." in page
+    assert "| a \\| b | 1 | reproduced |" in page and "| c | 2 | differs: misprint |" in page and "](picture.png)" in page
+
+
+def test_the_command(tmp_path, monkeypatch):
+    """An exhibit that is quick: verdicts, a picture, a page; and an interruption that keeps them."""
+    from carom.papers.fetecau2003 import star_motion
+
+    def interrupted(full, draw):
+        raise KeyboardInterrupt
+
+    quick = [Exhibit("fetecau2003", "fig-3", "a star", star_motion), Exhibit("fetecau2003", "fig-9", "never", interrupted)]
+    monkeypatch.setattr("carom.papers.EXHIBITS", quick)
+    result = CliRunner().invoke(app, ["reproduce", "fig-3", "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["fetecau2003/fig-3"]
+    assert [row["verdict"] for row in found] == [REPRODUCED]
+    assert (tmp_path / "fetecau2003-fig-3.png").stat().st_size > 10_000
+    assert "a star" in (tmp_path / "reproduction.md").read_text()
+    assert CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all")]).exit_code == 130
+    assert "a star" in (tmp_path / "all" / "reproduction.md").read_text()
+    monkeypatch.undo()
+    assert CliRunner().invoke(app, ["reproduce", "nothing"]).exit_code == 2
+    assert "fetecau2003/fig-2" in CliRunner().invoke(app, ["reproduce", "--list"]).stdout
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda e: e.key)
+def test_verdicts_do_not_change(exhibit):
+    """What is reproduced stays reproduced: the verdicts that are not are known, with their reasons."""
+    rows = exhibit.make(False, None)
+    known = {"fetecau2003/fig-5": 1, "demoures2017/fig-4.2": 1, "demoures2017/fig-4.3": 1, "schindler2014/problem-4.4": 1}
+    known |= {"rodriguez2025/fig-1-2": 3, "rodriguez2024/section-6": 2}
+    different = [row for row in rows if row.verdict != REPRODUCED]
+    assert len(different) == known.get(exhibit.key, 0) and all(row.why for row in different)
