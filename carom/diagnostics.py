@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.methods import replay
 from carom.methods.method import State
 from carom.named import Named
 from carom.results.solution import Solution, gaps_along
@@ -37,7 +38,7 @@ def _starts(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @eqx.filter_jit
 def _discrete_energies(method, system, params, dt, t, q, p):
-    flow = method.flow(system.bind(params, q.shape[1]))
+    flow = method.flow(method.bind(system, params, q.shape[1]))
     return jax.vmap(lambda t, q, p: flow(q, p, t, jnp.asarray(dt)).energy_end)(t, q, p)
 
 
@@ -73,9 +74,9 @@ def _depth(system: System, params: Any, t: np.ndarray, q: np.ndarray) -> float:
 
 @eqx.filter_jit
 def _inner_depth(method, system, params, part, t, q, p):
-    mechanics = system.bind(params, q.shape[1])
+    mechanics = method.bind(system, params, q.shape[1])
     flow = method.flow(mechanics)
-    inner = jax.vmap(lambda t, q, p: mechanics.gaps(flow(q, p, t, part).q, t + part))
+    inner = jax.vmap(lambda t, q, p: mechanics.contacts.gaps(flow(q, p, t, part).q, t + part))
     return jnp.maximum(0.0, -jnp.min(inner(t, q, p), initial=0.0))
 
 
@@ -95,7 +96,7 @@ def _step_jacobian(method, system, params, x, dt, t):
     n = x.shape[0] // 2
 
     def step(x):
-        state = method.step(system, State(t, x[:n], x[n:]), dt, params)
+        state = replay.one_step(method, system, State(t, x[:n], x[n:]), dt, params)
         return jnp.concatenate([state.q, state.p])
 
     return jax.jacfwd(step)(x)
@@ -126,7 +127,7 @@ def _slips(system, params, t, q, p):
     def slip(q, p, t):
         # The velocity of the momentum as it stands, without the help of the constraints: p may hold a part in Δ°.
         v = jnp.linalg.lstsq(mechanics.mass(q, p, t), p - mechanics.momentum(q, jnp.zeros_like(p), t))[0]
-        A = mechanics.constraints(q, t)
+        A = mechanics.functions.constraints(q, t)
         return jnp.max(jnp.abs(A @ v)), jnp.max(jnp.abs(A) @ jnp.abs(v))
 
     slips, sizes = jax.vmap(slip)(q, p, t)

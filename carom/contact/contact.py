@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -17,8 +18,10 @@ class Contact(eqx.Module):
       vertices of a polygon, say), all with the same law.
     - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params`.
       1 is elastic: the impact keeps the (discrete) energy.
-    - `friction`, `slip`: Coulomb friction at the impact. `slip(q, t, params)` is the tangential coordinate of the contact
-      point (its rate is the sliding velocity), or several of them; one row per gap entry if the gap is a vector.
+    - `friction`, `slip`: Coulomb friction. `slip(q, v, t, params)` is the sliding velocity of the *material points* that touch,
+      linear in v: one number in the plane, two in space, one row of them per gap entry if the gap is a vector. A function that
+      does not ask for v is read as a coordinate of those points, and its rate taken. For a ball on a floor the point that touches
+      is another at each moment and has no such coordinate: write its velocity, v + ω × r.
     - `obstacle=True`: the entries of `gap` are the faces of *one* convex obstacle, which is entered only where all of
       them are negative (its exterior corners, §5 of [fetecau2003]); otherwise each entry must stay positive by itself.
     """
@@ -46,7 +49,7 @@ class Contact(eqx.Module):
         where = f"contact {self.name!r}" if self.name else "contact"
         self.restitution = _coefficient(restitution, "restitution", where, upper=1.0)
         self.friction = _coefficient(friction, "friction", where, upper=None)
-        self.slip = None if slip is None else Named(slip, known, "slip")
+        self.slip = None if slip is None else Named(slip, ("q", "v", "t", "params"), "slip")
         rough = callable(friction) or float(friction) > 0
         if rough and slip is None:
             raise ValueError(f"{where} has friction but no slip: pass slip=, the tangential coordinate of the contact point")
@@ -59,6 +62,20 @@ class Contact(eqx.Module):
     @property
     def rough(self) -> bool:
         return self.slip is not None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What this contact asks of a method."""
+        found = set()
+        if self.rough:
+            found.add("friction")
+        if isinstance(self.restitution, Named | jax.core.Tracer) or float(self.restitution) < 1.0:
+            found.add("restitution")
+        if self.obstacle:
+            found.add("obstacles")
+        if self.gap.asks_for("t"):
+            found.add("moving walls")
+        return frozenset(found)
 
 
 def _function_name(function: Callable[..., Any]) -> str | None:

@@ -12,7 +12,7 @@ class Joint(eqx.Module):
     """A bilateral constraint g(q, t) = 0 with the force λ∇g, λ of either sign: (17) of [schindler2014].
 
     `g(q, t, params)` is zero where the joint holds; it may return a vector, one constraint per entry. The constraints of a
-    system must be independent. `MoreauJean` and `TimeDG` take systems with joints.
+    system must be independent.
     """
 
     g: Named

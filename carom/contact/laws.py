@@ -27,7 +27,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from carom.numerics.complementarity import friction_derivative, friction_impulses, normal_derivative, normal_impulses
+from carom.numerics.complementarity import (
+    Multipliers,
+    friction_derivative,
+    friction_impulses,
+    normal_derivative,
+    normal_impulses,
+)
 from carom.numerics.linalg import dot, matvec
 from carom.xla.trees import choose
 
@@ -48,7 +54,14 @@ class Closed(NamedTuple):
     touching: Bool[Array, " k"]
     restitution: Float[Array, " k"]
     friction: Float[Array, " k"]
-    small: Float[Array, ""]  #           a rate that is rounding
+    rate_rounding: Float[Array, ""]  #   a rate that is rounding
+
+    def covector(self, impulse: "Impulse") -> Float[Array, " n"]:
+        """The sum of the impulses of all contacts, Nᵀλ and what friction adds."""
+        total = matvec(self.normals.T, impulse.normal)
+        if self.slides.shape[1]:
+            total = total + impulse.tangential.reshape(-1) @ self.tangents.reshape(-1, self.tangents.shape[2])
+        return total
 
 
 class Impulse(NamedTuple):
@@ -74,7 +87,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
     start = _Round(rates, jnp.zeros_like(rates), jnp.asarray(True), jnp.asarray(True), jnp.zeros((), jnp.int32))
 
     def approaching(state: _Round):
-        return closed.touching & (state.rates[:k] < -closed.small)
+        return closed.touching & (state.rates[:k] < -closed.rate_rounding)
 
     def again(state: _Round):
         tired = (state.rounds >= PATIENCE) & ~state.elastic
@@ -137,6 +150,28 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
         lam = friction_derivative(lam, closed.delassus, rates, target, closed.friction, members)
     elastic = jnp.all(~members | ((closed.restitution >= 1.0) & (closed.friction <= 0.0)))
     return lam, elastic, solution.converged
+
+
+def friction_law(G, rates, target, friction, members, differentiable: bool = False) -> Multipliers:
+    """s⁺ ≥ target, complementary, with Coulomb's law. `differentiable`: the same numbers with their exact first derivatives."""
+    solution = friction_impulses(G, rates, target, friction, members)
+    if not differentiable:
+        return solution
+    if rates.shape[0] == members.shape[0]:
+        return solution._replace(value=normal_derivative(solution.value, G, rates - target, members))
+    return solution._replace(value=friction_derivative(solution.value, G, rates, target, friction, members))
+
+
+def law_without_gain(G, rates, target, friction, members, gain, tolerance, differentiable: bool = False) -> Multipliers:
+    """`friction_law` with the largest share of the target, the rates after an impact, that adds no energy."""
+    share, solution = largest_share(lambda share: friction_impulses(G, rates, share * target, friction, members), gain, tolerance)
+    if not differentiable:
+        return solution
+    # A share below 1 depends on everything; no derivative, rather than a wrong one.
+    whole = jnp.where((share >= 1.0) | jnp.all(target == 0), 1.0, jnp.nan)
+    if rates.shape[0] == members.shape[0]:
+        return solution._replace(value=whole * normal_derivative(solution.value, G, rates - target, members))
+    return solution._replace(value=whole * friction_derivative(solution.value, G, rates, target, friction, members))
 
 
 def largest_share(solve, gain, tolerance):

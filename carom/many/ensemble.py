@@ -15,9 +15,10 @@ from jaxtyping import Array, Float
 
 from carom.errors import InputError
 from carom.many.trajectories import Ensemble
-from carom.methods.method import OK, Grid, Method, State
-from carom.methods.variational.collision import VariationalCollision
-from carom.methods.variational.lanes import Course, Fleet, advance_lanes
+from carom.methods.loop import Grid, advance
+from carom.methods.method import Method, State
+from carom.methods.status import OK
+from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
 from carom.running.checks import Problem, check_grid, check_problem, check_step
 from carom.running.progress import Bar
 from carom.system.system import System
@@ -174,8 +175,8 @@ def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tupl
     piece = 1 << 16
     for start in range(0, len(q), piece):
         part = slice(start, start + piece)
-        course = Course(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
-        p, energy, gaps, width = jax.device_get(_starts(system, assembly, course, q[part], v[part]))
+        inputs = LaneInputs(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
+        p, energy, gaps, width = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
         momenta[part], energies[part] = p, energy
         bad = np.flatnonzero(~np.all(np.isfinite(p), axis=1) | ~np.isfinite(energy))
         if len(bad):
@@ -191,14 +192,16 @@ def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tupl
 
 
 @eqx.filter_jit
-def _starts(system, assembly: Assembly, course: Course, q, v):
+def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
     def one(each, q, v):
-        m = system.bind(assembly(course.shared, each), q.shape[0])
-        t = jnp.asarray(course.t0, float)
-        gaps, width = (m.gaps(q, t), m.rounding(q, v, t, 0.0)) if m.num_contacts else (jnp.zeros(0), jnp.zeros(0))
+        m = system.bind(assembly(inputs.shared, each), q.shape[0])
+        t = jnp.asarray(inputs.t0, float)
+        gaps = width = jnp.zeros(0)
+        if m.contacts.num_contacts:
+            gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
         return m.momentum(q, v, t), m.energy(q, v, t), gaps, width
 
-    return jax.vmap(one)(course.each, q, v)
+    return jax.vmap(one)(inputs.each, q, v)
 
 
 def _saved_steps(save: int | Sequence[int] | None, total: int) -> list[int]:
@@ -228,7 +231,7 @@ class _Plan:
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
-        self.compact = isinstance(method, VariationalCollision) and not system.transmits
+        self.compact = "lanes" in method.offers and not system.transmits
         if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
             self.compact = not _scalar_functions(self.method, self.system, lanes)
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
@@ -260,46 +263,46 @@ class _Plan:
         fill = lambda x: self.fill(x[task])  # noqa: E731
         shared: Any = [x.astype(self.dtype) for x in lanes.shared]
         dt: Any = fill(lanes.dt) if self.own_steps else lanes.dt[0].astype(self.dtype)
-        course = Course(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
+        inputs = LaneInputs(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
         none: Any = np.zeros(self.size, np.int32)
         status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
-        fleet = Fleet(fill(lanes.q), fill(lanes.p), none, none, status)
+        states = LaneStates(fill(lanes.q), fill(lanes.p), none, none, status)
         with jax.enable_x64(self.dtype == np.float64):
             if len(self.devices) > 1 or self.devices[0] != jax.devices()[0]:
-                course, fleet = jax.device_put((course, fleet), self.devices[device])
+                inputs, states = jax.device_put((inputs, states), self.devices[device])
             for i, until in enumerate(saved):
-                fleet, energy = self.advance(course, fleet, until)
-                self.store(task, i, jax.device_get(fleet), jax.device_get(energy))
+                states, energy = self.advance(inputs, states, until)
+                self.store(task, i, jax.device_get(states), jax.device_get(energy))
 
     def fill(self, values: np.ndarray) -> Any:
         """Lanes along the last axis, repeated up to the size of a task."""
         some = np.moveaxis(values.astype(self.dtype), 0, -1)
         return np.concatenate([some, np.repeat(some[..., -1:], self.size - some.shape[-1], axis=-1)], axis=-1)
 
-    def advance(self, course: Course, fleet: Fleet, until: int) -> tuple[Fleet, Array]:
+    def advance(self, inputs: LaneInputs, states: LaneStates, until: int) -> tuple[LaneStates, Array]:
         longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
         step: Callable[..., Any] = _together if self.compact else _one_by_one
         sizes = _Sizes(self.block, self.pool, longest)
-        return step(self.method, self.system, self.lanes.assembly, course, fleet, np.asarray(until, np.int32), sizes)
+        return step(self.method, self.system, self.lanes.assembly, inputs, states, np.asarray(until, np.int32), sizes)
 
-    def store(self, task: slice, i: int, fleet: Fleet, energy: np.ndarray) -> None:
+    def store(self, task: slice, i: int, states: LaneStates, energy: np.ndarray) -> None:
         count = task.stop - task.start
-        self.q[task, i], self.p[task, i] = fleet.q.T[:count], fleet.p.T[:count]
-        self.steps[task], self.status[task] = fleet.step[:count], fleet.status[:count]
-        self.energy[task, i], self.impacts[task, i] = energy[:count], fleet.impacts[:count]
+        self.q[task, i], self.p[task, i] = states.q.T[:count], states.p.T[:count]
+        self.steps[task], self.status[task] = states.step[:count], states.status[:count]
+        self.energy[task, i], self.impacts[task, i] = energy[:count], states.impacts[:count]
 
 
 SCALAR = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"}
 SCALAR |= {"exp", "exp2", "expm1", "log", "log1p", "pow", "logistic", "erf", "cbrt"}
 
 
-def _scalar_functions(method: VariationalCollision, system: System, lanes: _Checked) -> bool:
+def _scalar_functions(method: Any, system: System, lanes: _Checked) -> bool:
     """Does a step need a function that is more than arithmetic?"""
     params, n = lanes.problem.params, lanes.q.shape[1]
 
     def step(q, p, t, dt):
-        mechanics = system.bind(params, n)
-        return method.flow(mechanics, quick=True)(q, p, t, dt), mechanics.faces(q, t)
+        mechanics = method.bind(system, params, n)
+        return method.flow(mechanics, without_energy=True)(q, p, t, dt), mechanics.contacts.faces(q, t)
 
     with jax.enable_x64(True):
         used = primitives(step, *(jnp.asarray(x, float) for x in (lanes.q[0], lanes.p[0], 0.0, lanes.dt[0])))
@@ -321,56 +324,56 @@ def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
 
 
 @eqx.filter_jit
-def _together(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
+def _together(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task by compaction, block by block."""
-    fleet = advance_lanes(method, system, assembly, course, fleet, until, sizes.block, sizes.pool, kernel=True)
-    return fleet, _energies(system, assembly, course, fleet)
+    states = advance_lanes(method, system, assembly, inputs, states, until, sizes.block, sizes.pool, kernel=True)
+    return states, _energies(system, assembly, inputs, states)
 
 
 @eqx.filter_jit
-def _one_by_one(method, system, assembly, course: Course, fleet: Fleet, until, sizes: _Sizes) -> tuple[Fleet, Array]:
+def _one_by_one(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that."""
     arrays, functions = eqx.partition((method, system), eqx.is_array)
 
-    def run(witness, arrays, course, fleet, until):
+    def run(witness, arrays, inputs, states, until):
         method, system = eqx.combine(arrays, functions)
-        fleet = fleet._replace(step=jnp.where(jnp.isfinite(witness), fleet.step, until))
-        return _lane_by_lane(method, system, assembly, course, fleet, until, sizes.longest)
+        states = states._replace(step=jnp.where(jnp.isfinite(witness), states.step, until))
+        return _lane_by_lane(method, system, assembly, inputs, states, until, sizes.longest)
 
-    args = (arrays, course, fleet, jnp.asarray(until))
-    fleet = single_kernel(run, *args) if method.kernels else run(jnp.zeros(()), *args)
-    return fleet, _energies(system, assembly, course, fleet)
+    args = (arrays, inputs, states, jnp.asarray(until))
+    states = single_kernel(run, *args) if "one kernel" in method.offers else run(jnp.zeros(()), *args)
+    return states, _energies(system, assembly, inputs, states)
 
 
-def _lane_by_lane(method: Method, system, assembly, course: Course, fleet: Fleet, until, longest: int) -> Fleet:
-    rows = ROWS + method.max_impacts_per_step
+def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: LaneStates, until, longest: int) -> LaneStates:
+    rows = ROWS + method.impacts_reserved
 
     def lane(args):
         each, dt, one = args
-        params = assembly(course.shared, each)
+        params = assembly(inputs.shared, each)
 
-        def going(one: Fleet):
+        def going(one: LaneStates):
             return (one.status == OK) & (one.step < until)
 
-        def go_on(one: Fleet):
+        def go_on(one: LaneStates):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
             grid = Grid(dt, one.step, until - one.step, most, longest, rows)
-            chunk = method.advance(system, params, State(course.t0, one.q, one.p), grid)
+            chunk = advance(method, system, params, State(inputs.t0, one.q, one.p), grid)
             status = chunk.status.astype(jnp.int32)
-            return Fleet(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
+            return LaneStates(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
 
         return jax.lax.while_loop(going, go_on, one)
 
     first = lambda tree: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), tree)  # noqa: E731
-    steps = jnp.broadcast_to(course.dt, fleet.step.shape)
-    out = jax.lax.map(lane, first((course.each, steps, fleet)))
+    steps = jnp.broadcast_to(inputs.dt, states.step.shape)
+    out = jax.lax.map(lane, first((inputs.each, steps, states)))
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), out)
 
 
-def _energies(system, assembly, course: Course, fleet: Fleet) -> Float[Array, " lanes"]:
-    def one(course: Course, q, p, step):
-        m = system.bind(assembly(course.shared, course.each), q.shape[0])
-        t = course.t0 + step * course.dt
+def _energies(system, assembly, inputs: LaneInputs, states: LaneStates) -> Float[Array, " lanes"]:
+    def one(inputs: LaneInputs, q, p, step):
+        m = system.bind(assembly(inputs.shared, inputs.each), q.shape[0])
+        t = inputs.t0 + step * inputs.dt
         return m.energy(q, m.velocity(q, p, t), t)
 
-    return over_lanes(one, [course.varies, True, True, True])(course, fleet.q, fleet.p, fleet.step)
+    return over_lanes(one, [inputs.varies, True, True, True])(inputs, states.q, states.p, states.step)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from carom.methods.variational.replay import Run
+from carom.methods.replay import Run
 from carom.running.rollout import rollout
 from carom.system.system import System
 

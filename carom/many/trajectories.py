@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carom.methods.method import OK
+from carom.methods.status import OK
 from carom.results.solution import Impacts, Solution, Status, describe
 from carom.running.solve import solve
 from carom.system.system import System

@@ -1,6 +1,6 @@
 """The event-driven method: the motion in continuous time, impact by impact."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -9,27 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.contact.laws import SIMULTANEOUS, impact_impulse
-from carom.methods.method import (
-    NOT_CONVERGED,
-    NOT_FINITE,
-    OK,
-    RESTING,
-    TOO_MANY_IMPACTS,
-    UNSETTLED,
-    Chunk,
-    Grid,
-    ImpactTable,
-    Method,
-    State,
-)
-from carom.numerics.linalg import matvec
-from carom.system.system import Mechanics, System
+from carom.contact.laws import SIMULTANEOUS
+from carom.methods.method import ImpactTable, Method, StepEnd, StepStart
+from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
+from carom.methods.variational.flow import Flow
+from carom.numerics.linalg import matvec, solve
+from carom.system.mechanics import Mechanics
 from carom.xla.trees import choose, write_row
 
 LOOKS = 8  #        points at which a step is searched for contacts
 HALVINGS = 50  #    of an eighth of a step: down to its rounding
 IDLES = 16  #       impacts in a row without a true flight between them
+REPLAY_STEPS = 4  # of the solver on each leg of a replay
+MOST_LOSSES = 256  # impacts with loss in one step of the output grid: the motion comes to rest
+MOST_ELASTIC = 100_000  # elastic ones end by themselves; a guard for memory and patience
 EPS = float(np.finfo(float).eps)
 
 
@@ -60,16 +53,24 @@ class EventDriven(Method):
     - `rtol`, `atol`: of each step, in every component of (q, p, φ).
     - `simultaneous`: how contacts that close at the same instant are resolved, see `carom.contact.laws`.
     - `max_step`: the longest step of the solver; needed only where a gap changes so briefly that eight looks at a step miss it.
-    - `max_impacts_per_step`: more than these in one step of the output grid are taken as coming to rest.
+    - `max_impacts_per_step`: so many in one step of the output grid are taken as coming to rest; by default 256 with loss.
     - `max_solver_steps`: more than these, tried in one step of the output grid, are taken as a failure.
     """
+
+    takes: ClassVar = frozenset(
+        {
+            "contacts", "restitution", "friction", "moving walls", "obstacles", "forces", "constraints", "joints", "hamiltonian",
+            "degenerate hamiltonian", "rotations", "nodes", "energy not quadratic", "massless",
+        }
+    )  # fmt: skip
+    offers: ClassVar = Method.offers | {"gradients"}
 
     solver: diffrax.AbstractAdaptiveSolver
     rtol: Float[Array, ""]
     atol: Float[Array, ""]
     max_step: Float[Array, ""]
     simultaneous: str = eqx.field(static=True)
-    max_impacts_per_step: int = eqx.field(static=True)
+    max_impacts_per_step: int | None = eqx.field(static=True)
     max_solver_steps: int = eqx.field(static=True)
 
     def __init__(
@@ -80,7 +81,7 @@ class EventDriven(Method):
         simultaneous: str = "reflections",
         *,
         max_step: float = float("inf"),
-        max_impacts_per_step: int = 256,
+        max_impacts_per_step: int | None = None,
         max_solver_steps: int = 100_000,
     ):
         solver = diffrax.Dopri8(scan_kind="lax") if solver is None else solver
@@ -90,7 +91,7 @@ class EventDriven(Method):
             raise ValueError(f"rtol, atol and max_step must be positive; got {rtol}, {atol}, {max_step}")
         if simultaneous not in SIMULTANEOUS:
             raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
-        if max_impacts_per_step < 1 or max_solver_steps < 1:
+        if (max_impacts_per_step is not None and max_impacts_per_step < 1) or max_solver_steps < 1:
             raise ValueError("max_impacts_per_step and max_solver_steps must be at least 1")
         self.solver, self.simultaneous = solver, simultaneous
         self.rtol, self.atol, self.max_step = (jnp.asarray(x, float) for x in (rtol, atol, max_step))
@@ -104,35 +105,69 @@ class EventDriven(Method):
     def preserves(self) -> tuple[str, ...]:
         return ("non-penetration",)
 
-    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
-        """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
-        n, dt = start.q.shape[0], grid.dt
-        mechanics = system.bind(params, n)
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        if "massless" in needs and "contacts along massless directions" in needs:
+            return "a gap that changes along a direction without mass has no law of impact"
+        if "massless" in needs and "rotations" in needs:
+            return "directions without mass are found on vector spaces only"
+        if "friction" in needs and "energy not quadratic" in needs:
+            return "friction at impacts is written for energies that are quadratic in the velocities"
+        return None
 
-        def time(step):
-            return grid.time(start, step)
+    @property
+    def impacts_reserved(self) -> int:
+        return 64 if self.max_impacts_per_step is None else self.max_impacts_per_step
 
-        def unfinished(run: _Run):
-            room = run.now.num_impacts + self.max_impacts_per_step <= grid.rows
-            return (run.steps < grid.limit) & (run.now.status == OK) & room & (run.now.num_impacts < grid.most)
+    balances: ClassVar = False  # impulses are those of the law
+    replay_tolerance: ClassVar = 1e-7
 
-        def step(run: _Run):
-            now = run.now._replace(t=time(run.steps))
-            now = _output_step(self, mechanics, now, time(run.steps + 1), dt, grid.first + run.steps)
-            history = write_row(run.history, run.steps, jnp.concatenate([now.q, now.p]))
-            return _Run(run.steps + (now.status == OK), now, history)
+    def replayed_by(self) -> tuple[Any, Any]:
+        return self, None
 
+    def replayed_flow(self, mechanics: Mechanics):
+        """The motion of a leg in a fixed number of steps of the solver, whose derivatives are those of the motion, to the accuracy
+        of these steps. Where they end elsewhere than the run did, there is no derivative."""
+        n = mechanics.dim
+
+        def flow(q, p, t, s):
+            def step(carry, _):
+                q, p, t = carry
+                field = lambda s, y, t: jnp.concatenate(mechanics.motion(y[:n], y[n:], t + s))  # noqa: E731
+                terms, zero, h = diffrax.ODETerm(field), jnp.zeros_like(t), s / REPLAY_STEPS
+                y = jnp.concatenate([q, p])
+                y, *_ = self.solver.step(terms, zero, h, y, t, self.solver.init(terms, zero, h, y, t), False)
+                q = _on_joints(mechanics, y[:n], t + h)
+                return (q, mechanics.remove_reaction(q, y[n:], t + h), t + h), None
+
+            (q, p, _), _ = jax.lax.scan(step, (q, p, t), None, length=REPLAY_STEPS)
+            nothing = jnp.zeros_like(s)
+            return Flow(q, p, nothing, nothing, jnp.asarray(True))
+
+        return flow
+
+    def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:
+        return _Memory(dt, jnp.zeros_like(dt), jnp.zeros((), jnp.int32))
+
+    def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
         zero = jnp.zeros((), jnp.int32)
-        table = ImpactTable.empty(grid.rows, n, mechanics.num_faces)
-        ok = jnp.asarray(OK, jnp.int32)
-        now = _Now(time(0), start.q, start.p, dt, jnp.zeros_like(dt), zero, zero, zero, table, zero, ok)
-        run = _Run(zero, now, jnp.zeros((grid.length + 1, 2 * n), start.q.dtype))
-        run = jax.lax.while_loop(unfinished, step, run)
-        state = State(time(run.steps), run.now.q, run.now.p)
-        return Chunk(state, run.steps, run.now.status, run.history, run.now.table, run.now.num_impacts)
+        memory: _Memory = start.memory
+        now = _Now(
+            start.t, start.q, start.p, memory.pace, memory.flown, zero, zero, zero, memory.idle, start.table, start.num_impacts,
+            jnp.asarray(OK, jnp.int32),
+        )  # fmt: skip
+        now = _output_step(self, mechanics, now, start.t_end, start.dt, start.step)
+        return StepEnd(now.q, now.p, now.status, now.table, now.num_impacts, _Memory(now.pace, now.flown, now.idle))
 
 
 # -- one step of the output grid -----------------------------------------------------------------------------------------
+
+
+class _Memory(NamedTuple):
+    """What one step of the output grid hands on to the next."""
+
+    pace: Float[Array, ""]  #      the next step of the solver, unless a contact or the grid ends it
+    flown: Float[Array, ""]  #     since the last contact was met
+    idle: Int[Array, ""]  #        contacts met since the last true flight
 
 
 class _Now(NamedTuple):
@@ -145,16 +180,11 @@ class _Now(NamedTuple):
     flown: Float[Array, ""]  #     since the last contact was met
     tried: Int[Array, ""]  #       steps tried since the last grid point
     met: Int[Array, ""]  #         contacts met since the last grid point
+    losses: Int[Array, ""]  #      of these, with loss
     idle: Int[Array, ""]  #        contacts met since the last true flight
     table: ImpactTable
     num_impacts: Int[Array, ""]
     status: Int[Array, ""]
-
-
-class _Run(NamedTuple):
-    steps: Int[Array, ""]
-    now: _Now
-    history: Float[Array, "length 2n"]
 
 
 def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt, step) -> _Now:
@@ -169,7 +199,7 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
         flight = _fly(method, mechanics, now, length)
         accurate = flight.size <= 1.0
         landing = _Landing(flight.end, jnp.asarray(False), jnp.asarray(False))
-        if mechanics.num_contacts:
+        if mechanics.contacts.num_contacts:
             search = lambda: _first_contact(method, mechanics, now, flight)  # noqa: E731
             landing = jax.lax.cond(accurate, search, lambda: landing)
         end = landing.end
@@ -181,13 +211,12 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
         keep = accurate & ~landing.doubtful & ~stuck
         moved = choose(keep, now._replace(t=t, q=end.q, p=end.p, flown=now.flown + end.length), now)
         moved = moved._replace(pace=pace, tried=now.tried + 1, status=status)
-        if mechanics.num_contacts == 0:
+        if mechanics.contacts.num_contacts == 0:
             return moved
         meet = lambda: _meet(method, mechanics, moved, tiny, step)  # noqa: E731
         return jax.lax.cond(landing.hit & keep, meet, lambda: moved)
 
-    zero = jnp.zeros((), jnp.int32)
-    return jax.lax.while_loop(unfinished, attempt, now._replace(tried=zero, met=zero))
+    return jax.lax.while_loop(unfinished, attempt, now)
 
 
 def _next_pace(method: EventDriven, pace, flight: "_Flight", doubtful):
@@ -224,20 +253,33 @@ def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Fligh
     def field(s, y, t):
         q, t = y[:n], t + s
         v, push = mechanics.motion(q, y[n : 2 * n], t)  # (1)
-        if mechanics.num_contacts == 0:
+        if mechanics.contacts.num_contacts == 0:
             return jnp.concatenate([v, push])
-        _, rates = jax.jvp(mechanics.faces, (q, t), (v, jnp.ones_like(t)))  # (2)
+        _, rates = jax.jvp(mechanics.contacts.faces, (q, t), (v, jnp.ones_like(t)))  # (2)
         return jnp.concatenate([v, push, rates])
 
     terms, zero = diffrax.ODETerm(field), jnp.zeros_like(now.t)
-    y0 = jnp.concatenate([now.q, now.p, mechanics.faces(now.q, now.t)])
+    y0 = jnp.concatenate([now.q, now.p, mechanics.contacts.faces(now.q, now.t)])
     memory = solver.init(terms, zero, length, y0, now.t)
     y1, error, dense, _, _ = solver.step(terms, zero, length, y0, now.t, memory, False)
     size = jnp.max(jnp.abs(jnp.asarray(error)) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
     finite = jnp.all(jnp.isfinite(y1))
     size = jnp.where(finite & jnp.isfinite(size), size, jnp.inf)  # an implicit solver that fails says so by an infinite error
-    p1 = mechanics.settle(y1[:n], y1[n : 2 * n], now.t + length)
-    return _Flight(_End(length, y1[:n], p1), size, finite, dense)
+    q1 = _on_joints(mechanics, y1[:n], now.t + length)
+    p1 = mechanics.remove_reaction(q1, y1[n : 2 * n], now.t + length)
+    return _Flight(_End(length, q1, p1), size, finite, dense)
+
+
+def _on_joints(mechanics: Mechanics, q, t):
+    """q moved back onto the joints, by the little that a step of the solver has left them."""
+    if not mechanics.system.joints:
+        return q
+    joints = lambda q: mechanics.functions.joints(q, t)  # noqa: E731
+    for _ in range(2):
+        slopes = jax.jacfwd(joints)(q)
+        inverse = solve(mechanics.mass(q, jnp.zeros_like(q), t), slopes.T)
+        q = q - matvec(inverse, solve(slopes @ inverse, joints(q)))
+    return q
 
 
 # -- contacts ------------------------------------------------------------------------------------------------------------
@@ -255,9 +297,9 @@ def _first_contact(method: EventDriven, mechanics: Mechanics, now: _Now, flight:
     The dense output is looked at in a few places. Between two of them a gap closes if it is negative at the second; it may dip
     below zero if it falls at the first and rises at the second. Whether and when it does is then asked of the solver itself.
     """
-    h, k = flight.end.length, mechanics.num_contacts
+    h, k = flight.end.length, mechanics.contacts.num_contacts
     gaps, rates = _approach(mechanics, now.q, now.p, now.t)
-    width = mechanics.rounding(now.q, mechanics.velocity(now.q, now.p, now.t), now.t, h)
+    width = mechanics.gap_rounding(now.q, mechanics.velocity(now.q, now.p, now.t), now.t, h)
     touching = gaps <= width
     # A contact that is being left may start a rounding inside: rising it is open from there, falling from about zero again.
     limits = jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0), jnp.where(touching, -0.25 * width, 0.0)
@@ -310,8 +352,8 @@ def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, li
         s = search.next
         end = _fly(method, mechanics, now, s).end
         v, t = mechanics.velocity(end.q, end.p, now.t + s), now.t + s
-        gaps, rates = mechanics.approach(end.q, v, t)
-        gap, rate, width = gaps[i], rates[i], mechanics.rounding(end.q, v, t, s)[i]
+        gaps, rates = mechanics.contacts.approach(end.q, v, t)
+        gap, rate, width = gaps[i], rates[i], mechanics.gap_rounding(end.q, v, t, s)[i]
         above = gap >= jnp.where(rate < 0, limits[1], limits[0])
         is_open = above & ((rate < 0) | ~dip)
         low, high = jnp.where(is_open, s, search.low), jnp.where(is_open, search.high, s)
@@ -348,30 +390,33 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
     """(4): the law of impact, and a row of the table if a contact did approach. Without time and impulse, the system rests."""
     q, p, t, flown = now.q, now.p, now.t, now.flown
     v = mechanics.velocity(q, p, t)
-    gaps = mechanics.gaps(q, t)
-    width = mechanics.rounding(q, v, t, flown)
+    gaps = mechanics.contacts.gaps(q, t)
+    width = mechanics.gap_rounding(q, v, t, flown)
     touching = (gaps <= width) | (jnp.arange(gaps.shape[0]) == jnp.argmin(gaps))
-    closed = mechanics.closed(q, v, t, touching, width)
-    impulse = impact_impulse(closed, method.simultaneous)
-    direction = matvec(closed.normals.T, impulse.normal)
-    if mechanics.slip_dim:
-        direction = direction + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, mechanics.dim)
-    p_after = p + mechanics.project(q, v, t, direction)
+    impulse, change = mechanics.impulse(q, v, t, touching, width, method.simultaneous, False)
+    p_after = p + change
 
     # A flight that is over at once, or not higher than the rounding of the gap, is no flight.
-    height = -jnp.min(jnp.where(closed.touching, closed.rates, 0.0)) * flown / 4
+    _, rates = mechanics.contacts.approach(q, v, t)
+    height = -jnp.min(jnp.where(touching, rates, 0.0)) * flown / 4
     idle = jnp.where((flown <= tiny) | (height <= jnp.min(width)), now.idle + 1, 0)
-    met = now.met + 1
+    met, losses = now.met + 1, now.losses + ~impulse.elastic
     rests = ((flown <= tiny) & ~impulse.any & (idle > 1)) | (idle > IDLES)
-    failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, rests, met >= method.max_impacts_per_step]
-    status = jnp.select(failures, [NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS], OK)
+    if method.max_impacts_per_step is None:
+        crowded = (losses >= MOST_LOSSES) | (met >= MOST_ELASTIC)
+    else:
+        crowded = met >= method.max_impacts_per_step
+    failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, rests, crowded, now.num_impacts >= now.table.room]
+    status = jnp.select(failures, [NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS, TABLE_FULL], OK)
     no, one = jnp.asarray(False), jnp.ones(())
-    row = ImpactTable(step, t, q, p, p_after, impulse.normal, jnp.argmin(gaps), one, no, no)
+    place, before = mechanics.place(q, p)
+    _, after = mechanics.place(q, p_after)
+    row = ImpactTable(step, t, place, before, after, impulse.normal, jnp.argmin(gaps), one, no, no)
     table = write_row(now.table, now.num_impacts, row)
     num_impacts = now.num_impacts + (impulse.any | rests)  # the contact that the system rests on has a row of its own
-    now = now._replace(p=p_after, met=met, idle=idle, flown=jnp.zeros_like(flown), status=status.astype(jnp.int32))
+    now = now._replace(p=p_after, met=met, losses=losses, idle=idle, flown=jnp.zeros_like(flown), status=status.astype(jnp.int32))
     return now._replace(table=table, num_impacts=num_impacts)
 
 
 def _approach(mechanics: Mechanics, q, p, t):
-    return mechanics.approach(q, mechanics.velocity(q, p, t), t)
+    return mechanics.contacts.approach(q, mechanics.velocity(q, p, t), t)

@@ -1,22 +1,30 @@
 """Two methods in one run: a collision integrator for isolated impacts, a timestepping method where contacts rest."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from carom.methods.method import NOT_FINITE, OK, RESTING, TOO_MANY_IMPACTS, Chunk, Grid, ImpactTable, Method, State, StepRecord
-from carom.methods.timestepping.motion import Motion, Timestepping, impact_row
+from carom.methods.method import Method, State, StepEnd, StepRecord, StepStart
+from carom.methods.status import OK, RESTING, TOO_MANY_IMPACTS
+from carom.methods.timestepping.motion import Timestepping
 from carom.methods.timestepping.time_dg import TimeDG
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import FlowMap
-from carom.system.system import Mechanics, System
-from carom.xla.trees import choose, write_row
+from carom.system.mechanics import Mechanics
+from carom.system.system import System
 
 FREE_STEPS = 8  # in a row without any contact, after which the collision integrator takes over again
+
+
+class _Mode(NamedTuple):
+    """What a step hands on to the next."""
+
+    presses: Bool[Array, ""]  #       the contact method is at work
+    free: Int[Array, ""]  #           steps without contact, in a row
+    velocity: Float[Array, " n"]  #   after a step of the contact method
 
 
 class Hybrid(Method):
@@ -36,11 +44,13 @@ class Hybrid(Method):
     - `contact`: a `TimeDG` or `MoreauJean`.
     """
 
+    takes: ClassVar = VariationalCollision.takes & Timestepping.takes
+    offers: ClassVar = Timestepping.offers - {"one kernel"}
+
     collision: VariationalCollision
     contact: Timestepping
 
     preserves = ("non-penetration",)
-    takes_constraints = False
 
     def __init__(self, collision: VariationalCollision | None = None, contact: Timestepping | None = None):
         self.collision = VariationalCollision(max_impacts_per_step=8) if collision is None else collision
@@ -55,115 +65,89 @@ class Hybrid(Method):
         return self.collision.order
 
     @property
-    def max_impacts_per_step(self) -> int:
-        return self.collision.max_impacts_per_step
+    def impacts_reserved(self) -> int:
+        return self.collision.impacts_reserved
 
     @property
     def nodes(self) -> np.ndarray:
         return self.contact.nodes
 
-    @property
-    def stages(self) -> int:
-        return self.contact.stages
-
-    def flow(self, mechanics: Mechanics, quick: bool = False) -> FlowMap:
-        """Of the collision integrator."""
-        return self.collision.flow(mechanics, quick)
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        return self.collision.refuses(needs) or self.contact.refuses(needs)
 
     def check(self, system: System, params: Any, state: State, dt: float) -> None:
-        super().check(system, params, state, dt)
         self.collision.check(system, params, state, dt)
         self.contact.check(system, params, state, dt)
 
-    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
-        """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
-        motion = Motion(system.bind(params, start.q.shape[0]))
-        n, faces = start.q.shape[0], motion.mechanics.num_faces
+    def stability_limit(self, frequency: float) -> float:
+        return self.collision.stability_limit(frequency)
 
-        def unfinished(run: _Run):
-            room = run.num_impacts + self.max_impacts_per_step <= grid.rows
-            return (run.steps < grid.limit) & (run.status == OK) & room & (run.num_impacts < grid.most)
+    def flow(self, mechanics: Mechanics, without_energy: bool = False) -> FlowMap:
+        """Of the collision integrator."""
+        return self.collision.flow(mechanics, without_energy)
 
-        press = _press(self, motion, start, grid)
+    def bind(self, system: System, params: Any, n: int) -> Mechanics:
+        return self.contact.bind(system, params, n)
 
-        def alternate(run: _Run) -> _Run:
-            more = lambda run: unfinished(run) & (run.free < FREE_STEPS)  # noqa: E731
-            return jax.lax.while_loop(more, press, _fly(self, system, params, start, grid, run))
+    def replayed_by(self) -> tuple[Any, Any]:
+        return self.collision, self.contact
 
-        zero = jnp.zeros((), jnp.int32)
-        zeros = lambda *shape: jnp.zeros((grid.length + 1, *shape))  # noqa: E731
-        run = _Run(
-            steps=zero,
-            q=start.q,
-            p=start.p,
-            history=jnp.zeros((2 * (grid.length + 1), 2 * n)),
-            record=StepRecord(zeros(self.stages, n) + jnp.nan, zeros(self.stages, motion.rows), zeros(motion.rows)),
-            table=jax.tree.map(lambda x: jnp.concatenate([x, x]), ImpactTable.empty(grid.rows, n, faces)),
-            num_impacts=zero,
-            status=jnp.asarray(OK, jnp.int32),
-            free=zero,
-        )
-        run = jax.lax.while_loop(unfinished, alternate, run)
-        state = State(grid.time(start, run.steps), run.q, run.p)
-        return Chunk(state, run.steps, run.status, run.history, run.table, run.num_impacts, run.record)
+    def prepare(self, mechanics: Mechanics) -> None:
+        self.collision.prepare(mechanics)
 
+    def record(self, mechanics: Mechanics, rows: int) -> StepRecord | None:
+        """Velocities are not a number in steps that are flown."""
+        record = self.contact.record(mechanics, rows)
+        assert record is not None
+        return record._replace(velocities=record.velocities + jnp.nan)
 
-class _Run(NamedTuple):
-    steps: Int[Array, ""]
-    q: Float[Array, " n"]
-    p: Float[Array, " n"]
-    history: Float[Array, "rows 2n"]  #  twice as long as needed: each flight writes all of its buffer
-    record: StepRecord  #                 velocities are not a number in steps of the collision integrator
-    table: ImpactTable
-    num_impacts: Int[Array, ""]
-    status: Int[Array, ""]
-    free: Int[Array, ""]  #               steps without contact, in a row
+    def memory(self, mechanics: Mechanics, q, p, t, dt) -> _Mode:
+        return _Mode(jnp.asarray(False), jnp.zeros((), jnp.int32), jnp.zeros_like(p))
 
+    def recentre(self, mechanics: Mechanics, q, memory: _Mode) -> _Mode:
+        return memory._replace(velocity=self.contact.recentre(mechanics, q, memory.velocity))
 
-def _fly(method: Hybrid, system: System, params: Any, start: State, grid: Grid, run: _Run) -> _Run:
-    """(1): the collision integrator, as far as it gets."""
-    spare, first = method.max_impacts_per_step, grid.first + run.steps
-    left, room = grid.limit - run.steps, jnp.minimum(grid.most, grid.rows - spare + 1) - run.num_impacts
-    flight = method.collision.advance(
-        system, params, State(start.t, run.q, run.p), grid._replace(first=first, limit=left, most=room)
-    )
-    settles = (flight.status == TOO_MANY_IMPACTS) | (flight.status == RESTING)
-    # The impacts of a step that is given up do not count.
-    known = jnp.sum((jnp.arange(grid.rows + 1) < flight.num_impacts) & (flight.impacts.step < first + flight.steps))
-    hits = jnp.where(settles, known, flight.num_impacts).astype(jnp.int32)
-    put = lambda whole, part, at: jax.lax.dynamic_update_slice_in_dim(whole, part, at, 0)  # noqa: E731
-    return run._replace(
-        steps=run.steps + flight.steps,
-        q=flight.state.q,
-        p=flight.state.p,
-        history=put(run.history, flight.states, run.steps),
-        table=jax.tree.map(lambda whole, part: put(whole, part, run.num_impacts), run.table, flight.impacts),
-        num_impacts=run.num_impacts + hits,
-        status=jnp.where(settles, OK, flight.status).astype(jnp.int32),
-        free=jnp.zeros((), jnp.int32),
-    )
+    def glide(self, mechanics: Mechanics):
+        sight, glide = self.collision.glide(mechanics)
 
+        def while_flying(q, p, t, dt, seen, memory: _Mode):
+            end = glide(q, p, t, dt, seen, ())
+            return end._replace(clear=end.clear & ~memory.presses)
 
-def _press(method: Hybrid, motion: Motion, start: State, grid: Grid) -> Callable[[_Run], _Run]:
-    """(2): one step of the contact method."""
-    mechanics, faces = motion.mechanics, motion.mechanics.num_faces
-    step = method.contact.step_function(motion)
+        return sight, while_flying
 
-    def press(run: _Run) -> _Run:
-        index = grid.first + run.steps
-        t, t_end = grid.time(start, run.steps), grid.time(start, run.steps + 1)
-        done = step(run.q, mechanics.velocity(run.q, run.p, t), t, grid.dt)
-        p = mechanics.momentum(done.q, done.v, t_end)
-        finite = jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(p))
-        status = jnp.where(finite, done.status, NOT_FINITE).astype(jnp.int32)
-        kept = status == OK
-        table, hit = impact_row(run.table, run.num_impacts, mechanics, done, p, index, t_end, kept)
-        touched = jnp.any(done.record.forces[:, :faces] > 0) | jnp.any(done.record.impulses[:faces] > 0)
-        touched = touched | jnp.any(mechanics.gaps(done.q, t_end) <= 0)
-        q, p_now = choose(kept, (done.q, p), (run.q, run.p))
-        history = write_row(run.history, run.steps, jnp.concatenate([done.q, p]))
-        free = jnp.where(touched, 0, run.free + 1).astype(jnp.int32)
-        record = write_row(run.record, run.steps, done.record)
-        return _Run(run.steps + kept, q, p_now, history, record, table, run.num_impacts + hit, status, free)
+    def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
+        """Fly, unless contacts press; and if that meets too many impacts, press from the same start."""
+        mode: _Mode = start.memory
+        ok = jnp.asarray(OK, jnp.int32)
 
-    return press
+        def fly() -> tuple[StepEnd, Any]:
+            end = self.collision.one_step(mechanics, start._replace(memory=()))
+            return self._flown(mechanics, start, end), end.status
+
+        def stay() -> tuple[StepEnd, Any]:
+            return StepEnd(start.q, start.p, ok, start.table, start.num_impacts, mode, self._no_record(mechanics)), ok
+
+        flown, status = jax.lax.cond(mode.presses, stay, fly)
+        settles = (status == TOO_MANY_IMPACTS) | (status == RESTING)
+        return jax.lax.cond(mode.presses | settles, lambda: self._press(mechanics, start, flown.table), lambda: flown)
+
+    def _no_record(self, mechanics: Mechanics) -> StepRecord:
+        record = self.record(mechanics, 1)
+        assert record is not None
+        return jax.tree.map(lambda rows: rows[0], record)
+
+    def _flown(self, mechanics: Mechanics, start: StepStart, end: StepEnd) -> StepEnd:
+        return end._replace(memory=start.memory._replace(free=jnp.zeros((), jnp.int32)), record=self._no_record(mechanics))
+
+    def _press(self, mechanics: Mechanics, start: StepStart, table) -> StepEnd:
+        """One step of the contact method; (2) counts the steps without contact. Rows that a flight wrote are free again."""
+        mode, contacts = start.memory, mechanics.contacts
+        velocity = jnp.where(mode.presses, mode.velocity, mechanics.velocity(start.q, start.p, start.t))
+        end = self.contact.one_step(mechanics, start._replace(memory=velocity, table=table))
+        assert end.record is not None
+        k = contacts.num_faces
+        touched = jnp.any(end.record.forces[:, :k] > 0) | jnp.any(end.record.impulses[:k] > 0)
+        touched = touched | jnp.any(contacts.gaps(end.q, start.t_end) <= 0)
+        free = jnp.where(touched, 0, mode.free + 1).astype(jnp.int32)
+        return end._replace(memory=_Mode(free < FREE_STEPS, free, end.memory))

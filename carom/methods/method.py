@@ -1,51 +1,37 @@
 """The contract of a method, and the records it fills.
 
-A method is frozen numerics. It derives from `Method`, declares its `order` and what it `preserves`, and can
+A method is frozen numerics: how one step of the motion is taken. It derives from `Method` and has
 
-1. `init(system, q0, v0, t0, params)`: a `State`;
-2. `advance(system, params, start, grid)`: many steps inside one compiled computation, until a limit, a failure or a full impact
-   table. `kernel=True` allows it to be compiled as one kernel (xla/kernel.py); a method that cannot may ignore it;
-3. `check(system, params, state, dt)`: raise an `InputError` for problems that it cannot run.
+1. `order`, and `preserves`, what it keeps of every system it takes; `also_preserves(system)`, what it keeps of this one;
+2. `takes`: what a system may need of it (`carom.methods.capabilities` names the needs), and `offers`: what can be done with it;
+3. `one_step(mechanics, start)`: from a `StepStart` to a `StepEnd`. The loop over the steps, the history, the impact table, charts
+   on rotations, chunks, status and derivatives are written once, in `carom.methods.loop` and `carom.methods.replay`.
 
-To add a method: write the scheme with numbered equations in the class docstring, return a `Chunk`, declare what it preserves,
-and add it to `tests/test_order.py` and `tests/test_conservation.py`, which measure the declarations.
+It may have more: `glide`, a step that is cheap as long as nothing happens; `memory`, what one step hands on to the next; `check`,
+for problems that it cannot run although it takes their kind.
+
+To add a method: write the scheme with numbered equations in the class docstring, declare, and add it to the tests of orders and of
+conservation, which measure the declarations.
 """
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.errors import InputError
+from carom.methods.status import NOT_FINITE, OK
+from carom.system.mechanics import Mechanics
 from carom.system.system import System
-from carom.xla.kernel import single_kernel
-
-# What ended a computation; `solution.Status` turns the codes into sentences.
-OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING, CONTACT_UNSOLVED = range(8)
 
 
 class State(NamedTuple):
     t: Float[Array, ""]
     q: Float[Array, " n"]
     p: Float[Array, " n"]
-
-
-class Grid(NamedTuple):
-    """The steps that `advance` is asked for, and the room it has. The state at step 0 is at the time t of its `start`."""
-
-    dt: Float[Array, ""]
-    first: Int[Array, ""]  #  the number of the first step
-    limit: Int[Array, ""]  #  how many steps
-    most: Int[Array, ""]  #   how many impacts: the step that reaches them is the last
-    length: int  #            room for so many steps
-    rows: int  #              room for so many impacts
-
-    def time(self, start: State, step) -> Float[Array, ""]:
-        """When the step with this number, counted from `first`, begins."""
-        return start.t + (self.first + step) * self.dt
 
 
 class ImpactTable(NamedTuple):
@@ -70,6 +56,10 @@ class ImpactTable(NamedTuple):
         whole, no = jnp.zeros(rows + 1, jnp.int32), jnp.zeros(rows + 1, bool)
         return ImpactTable(whole, z(), z(n), z(dim), z(dim), z(k), whole, z(), no, no)
 
+    @property
+    def room(self) -> int:
+        return self.t.shape[0] - 1
+
 
 class StepRecord(NamedTuple):
     """What a timestepping method knows of one step, or of each step where arrays have a leading axis of rows.
@@ -83,78 +73,128 @@ class StepRecord(NamedTuple):
     impulses: Float[Array, " r"]  #  at the end of the step
 
 
-class Chunk(NamedTuple):
-    """What `advance` returns."""
+class StepStart(NamedTuple):
+    """A step that is to be taken, in coordinates of a vector space (or of masses at nodes)."""
 
-    state: State
-    steps: Int[Array, ""]  #          how many were taken
-    status: Int[Array, ""]
-    states: Float[Array, "rows 2n"]  #  q and p after each step; rows beyond `steps` are scratch
-    impacts: ImpactTable
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    t: Float[Array, ""]
+    t_end: Float[Array, ""]
+    dt: Float[Array, ""]
+    step: Int[Array, ""]  #           its number
+    table: ImpactTable
+    num_impacts: Int[Array, ""]  #    rows in use
+    memory: Any  #                    what the step before has handed on
+    asked: Bool[Array, ""]  #         false: nothing is to be done, and nothing should move
+    differentiable: bool = False  #   take the step in a form whose derivatives are exact
+
+    def end(self, q, p, status: Any = OK, **more: Any) -> "StepEnd":
+        """A step that ends in (q, p); what is not finite has failed."""
+        finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(p))
+        status = jnp.where(finite, status, NOT_FINITE).astype(jnp.int32)
+        return StepEnd(q, p, status, **{"table": self.table, "num_impacts": self.num_impacts, "memory": self.memory, **more})
+
+
+class StepEnd(NamedTuple):
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    status: Int[Array, ""]  #         OK, or why the step is not taken
+    table: ImpactTable
     num_impacts: Int[Array, ""]
-    record: StepRecord | None = None  #  of timestepping methods: contact forces, and what dense output needs
+    memory: Any
+    record: StepRecord | None = None
+
+
+class Glide(NamedTuple):
+    """A step that was taken without looking for impacts, and whether nothing happened in it."""
+
+    q: Float[Array, " n"]
+    p: Float[Array, " n"]
+    sight: Any  #                     what the next one needs to know of the contacts
+    clear: Bool[Array, ""]
 
 
 class Method(eqx.Module):
     """What all methods have in common."""
 
-    stages = 0  #                 nodes per step in the `StepRecord`; 0 without one
-    takes_joints = False
-    takes_constraints = True  #   velocity constraints, and spaces with rotations
-    kernels = False  #            `advance` may be part of a kernel
+    takes: ClassVar[frozenset[str]] = frozenset()
+    offers: ClassVar[frozenset[str]] = frozenset({"solve", "ensemble", "sweep", "checkpoint"})
+    keeps_nodes: ClassVar[bool] = False  #     masses at nodes are stepped as such
 
     order: eqx.AbstractVar[int]
     preserves: eqx.AbstractVar[tuple[str, ...]]
-    max_impacts_per_step: eqx.AbstractVar[int]
+
+    # -- declarations --------------------------------------------------------------------------------------------------------
+
+    def also_preserves(self, system: System) -> tuple[str, ...]:
+        """What is kept of this system beyond `preserves`."""
+        return ()
+
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        """Why a combination of needs that are taken one by one is not taken together."""
+        return None
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Where in a step, from 0 to 1, the record holds velocities and forces; none without a record."""
+        return np.zeros(0)
+
+    @property
+    def impacts_reserved(self) -> int:
+        """Rows of the impact table that a step usually needs at most; one that needs more is taken again with a longer table."""
+        return 1
+
+    def stability_limit(self, frequency: float) -> float:
+        """The longest step that keeps small vibrations of this angular frequency bounded."""
+        return float("inf")
+
+    # -- one step ------------------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
+        """The step, with everything that happens in it."""
+
+    def glide(self, mechanics: Mechanics) -> tuple[Callable[..., Any], Callable[..., Glide]] | None:
+        """(sight(q, p, t), glide(q, p, t, dt, sight, memory)): steps that are cheap while nothing happens, or None."""
+        return None
+
+    def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:
+        """What the first step is handed."""
+        return ()
+
+    def recentre(self, mechanics: Mechanics, q, memory: Any) -> Any:
+        """The memory of a step that ended at q in a chart, as the next chart sees it."""
+        return memory
+
+    def prepare(self, mechanics: Mechanics) -> None:
+        """Build what is constant over all steps, outside the loop."""
+
+    def bind(self, system: System, params: Any, n: int) -> Mechanics:
+        """The system as this method computes with it."""
+        return system.bind(params, n, general=not self.keeps_nodes)
+
+    def record(self, mechanics: Mechanics, rows: int) -> StepRecord | None:
+        """Room for the records of so many steps."""
+        return None
+
+    def check(self, system: System, params: Any, state: State, dt: float) -> None:
+        """Raise an `InputError` for a problem that cannot be run although its kind is taken."""
+
+    # -- derivatives ---------------------------------------------------------------------------------------------------------
+
+    def replayed_by(self) -> tuple[Any, Any]:
+        """The method whose legs, and the method whose steps, a replay goes through (`carom.methods.replay`); None for none."""
+        return None, self
+
+    replay_tolerance: ClassVar[float | None] = (
+        None  # how far a replayed leg may end from that of the run, over 1 + |q|
+    )
+
+    def replayed_flow(self, mechanics: Mechanics) -> Callable[..., Any]:
+        """The flow of a leg."""
+        raise TypeError(f"{type(self).__name__} is replayed step by step")
 
     def init(self, system: System, q0: Array, v0: Array, t0: Any = 0.0, params: Any = None) -> State:
         """The state with velocity v0."""
         t = jnp.asarray(t0, q0.dtype)
         return State(t, q0, system.bind(params, q0.shape[0]).momentum(q0, v0, t))
-
-    def check(self, system: System, params: Any, state: State, dt: float) -> None:
-        """Refuse what this method cannot run. Methods that refuse more say so before or after this."""
-        name = type(self).__name__
-        if system.joints and not self.takes_joints:
-            raise InputError(f"{name} does not take systems with joints; choose MoreauJean or TimeDG")
-        if self.takes_constraints:
-            return
-        if system.constraints is not None:
-            raise InputError(f"{name} does not take velocity constraints; choose VariationalCollision, or write them as joints")
-        if state.q.shape != state.p.shape:
-            raise InputError(f"{name} takes Euclidean spaces only; choose VariationalCollision")
-        if system.hamiltonian is not None:
-            raise InputError(f"{name} needs a lagrangian, and this system is given by a hamiltonian: choose EventDriven()")
-
-    @abc.abstractmethod
-    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
-        """The steps of `grid` from `start`, until they are done or a step could overflow the table or fails."""
-
-
-class Advanced(NamedTuple):
-    """What leaves a kernel. The final state is the last row of the history: a state that the loop does not change would be an
-    argument handed through, and that is what a kernel must not do."""
-
-    steps: Int[Array, ""]
-    status: Int[Array, ""]
-    history: Float[Array, "length 2n"]
-    table: ImpactTable
-    num_impacts: Int[Array, ""]
-    record: StepRecord | None = None
-
-
-def as_kernel(
-    go: Callable[..., Advanced], method: Method, system: System, params: Any, start: State, grid: Grid, kernel: bool
-) -> Chunk:
-    """`go(method, system, params, start, grid, good)` as one kernel, or as it is; `good` is false where an input is not finite."""
-    # Everything that may be traced goes in as an argument: a kernel closes over nothing.
-    arrays, functions = eqx.partition((method, system, params, start, grid), eqx.is_array)
-
-    def run(witness, arrays):
-        return go(*eqx.combine(arrays, functions), jnp.isfinite(witness))
-
-    out = single_kernel(run, arrays) if kernel else run(jnp.zeros(()), arrays)
-    n = start.q.shape[0]
-    final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
-    state = State(grid.time(start, out.steps), final[:n], final[n:])
-    return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts, out.record)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.methods.method import Method
 from carom.numerics.quadrature import integrals, lagrange_basis
 
 
@@ -37,8 +38,9 @@ class Dense:
     def of(solution: Any) -> "Dense":
         record, method = solution.record, solution.method
         steps, n = len(solution.t) - 1, solution.q.shape[1]
-        flies = hasattr(method, "flow")
-        knows = flies or (record is not None and hasattr(method, "nodes"))
+        offered = isinstance(method, Method) and "dense output" in method.offers
+        flies = offered and method.replayed_by()[0] is not None
+        knows = flies or (record is not None and offered)
         if solution.num_steps != steps or solution.p.shape[1] != n or not knows:
             raise InputError(
                 "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid, on a Euclidean "
@@ -138,7 +140,7 @@ def _times(t: Any) -> np.ndarray:
 @eqx.filter_jit
 def _flown(method, system, params, q, p, t, s):
     """The flow over parts of steps."""
-    mechanics = system.bind(params, q.shape[1])
+    mechanics = method.bind(system, params, q.shape[1])
     flow = method.flow(mechanics)
 
     def one(q, p, t, s):
@@ -152,8 +154,8 @@ def _impulses(solution: Any) -> np.ndarray:
     """Normal and tangential impulses of each impact; the tangential ones are what the normal ones leave of the jump of p."""
     hits = solution.impacts
     mechanics = solution.system.bind(solution.params, solution.q.shape[1])
-    if mechanics.slip_dim == 0 or len(hits) == 0:
-        return np.pad(hits.impulses, ((0, 0), (0, mechanics.num_faces * mechanics.slip_dim)))
+    if mechanics.contacts.slip_dim == 0 or len(hits) == 0:
+        return np.pad(hits.impulses, ((0, 0), (0, mechanics.contacts.num_faces * mechanics.contacts.slip_dim)))
     normals, tangents = _rows(solution.system, solution.params, jnp.asarray(hits.q), jnp.asarray(hits.t))
     rest = hits.p_after - hits.p_before - np.einsum("ik,ikn->in", hits.impulses, np.asarray(normals))
     touched = hits.impulses > 0
@@ -165,4 +167,4 @@ def _impulses(solution: Any) -> np.ndarray:
 @eqx.filter_jit
 def _rows(system, params, q, t):
     m = system.bind(params, q.shape[1])
-    return jax.vmap(lambda q, t: (jax.jacfwd(m.faces)(q, t), jax.jacfwd(m.slips)(q, t)))(q, t)
+    return jax.vmap(lambda q, t: (m.contacts.normals(q, t), m.contacts.tangents(q, jnp.zeros(m.dim), t)[0]))(q, t)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from carom.drawing import Film, film_of_run
-from carom.methods import method as codes
+from carom.methods import status as codes
 from carom.numerics.sequences import accumulation_time
 from carom.system.system import System
 
@@ -52,8 +52,8 @@ def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, wh
         )
         return Status("unsettled", text, False, step, t)
     if code == codes.NOT_CONVERGED:
-        cause = "the error tolerance could not be met" if hasattr(method, "rtol") else "Newton did not converge"
-        text = f"{at}: no next state was found ({cause}){where}. Try a smaller dt"
+        cause = "Newton did not converge, or the error tolerance could not be met"
+        text = f"{at}: no next state was found: {cause}{where}. Try a smaller dt"
         return Status("not_converged", text, False, step, t)
     if code == codes.NOT_FINITE:
         text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
@@ -68,7 +68,7 @@ def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, wh
 
 
 def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", method: Any) -> Status:
-    recent = impacts.contact[-method.max_impacts_per_step :]
+    recent = impacts.contact[-method.impacts_reserved :]
     busiest = int(np.bincount(recent).argmax()) if len(recent) else 0
     contact = f"contact {impacts.names[busiest]!r}"
     limit = accumulation_time(impacts.t[impacts.contact == busiest])
@@ -76,7 +76,7 @@ def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", m
     if code == codes.RESTING:
         text = f"{at}: the motion has come to rest or slides on {contact}{when}"
     else:
-        many = f"more than {method.max_impacts_per_step} impacts in one step, mostly on {contact}"
+        many = f"too many impacts in one step, mostly on {contact}"
         text = f"{at}: {many}; the motion is coming to rest or sliding there{when}"
     text += ". This method ends at resting contact: choose MoreauJean or TimeDG, or ask for fewer steps" + (
         ", or, if the impacts are genuine, take a smaller dt or a larger max_impacts_per_step" if code != codes.RESTING else ""
@@ -334,4 +334,4 @@ def gaps_along(system: System, params: Any, t, q):
 @eqx.filter_jit
 def _smallest(system: System, params: Any, t, q):
     mechanics = system.bind(params, q.shape[1])
-    return jax.vmap(lambda q, t: mechanics.gaps(q, t).min())(q, t)
+    return jax.vmap(lambda q, t: mechanics.contacts.gaps(q, t).min())(q, t)

@@ -9,7 +9,8 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.system.massless import imbalance, settles_at_once
-from carom.system.system import Mechanics, System
+from carom.system.mechanics import Mechanics
+from carom.system.system import System
 
 PLACES = 3  # configurations near the start at which a structural property is looked at, besides the start itself
 
@@ -23,7 +24,7 @@ class Here(NamedTuple):
 
 
 def look(mechanics: Mechanics, q, v, t) -> Here:
-    return Here(mechanics.mass(q, v, t), mechanics.constraints(q, t), jax.jacfwd(mechanics.faces)(q, t))
+    return Here(mechanics.mass(q, v, t), mechanics.functions.constraints(q, t), mechanics.contacts.normals(q, t))
 
 
 @eqx.filter_jit
@@ -102,16 +103,19 @@ def _unreachable(here: Here) -> np.ndarray:
     return np.linalg.norm(rest, axis=1) <= 1e-10 * size
 
 
-def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarray, t: float, names, owner) -> System:
-    """The system with the directions in Δ that have no kinetic energy, if there are any. They must not depend on q."""
-    if system.hamiltonian is not None or system.massless is not None:
-        return system
+def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarray, t: float) -> tuple[System, bool]:
+    """The system with the directions in Δ that have no kinetic energy, if there are any, and whether a gap changes along them.
+    They must not depend on q."""
+    if system.hamiltonian is not None:
+        return system, False
+    if system.massless is not None:
+        return system, _touches(here, np.asarray(system.massless))
     free = _null_space(here.constraints)
     values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
     scale = np.max(np.abs(here.mass), initial=0.0)
     directions = (free @ vectors[:, np.abs(values) <= 1e-13 * scale]).T
     if not len(directions):
-        return system
+        return system, False
     text = np.array2string(directions[0], precision=3, suppress_small=True)
     for at in _nearby(q):
         there = _look_at(system, params, at, t)
@@ -120,16 +124,14 @@ def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarr
                 "the lagrangian is singular in the velocities: at the initial state ∂²L/∂v² has no inverse (no kinetic energy "
                 f"along v = {text}), and elsewhere that direction is another. Start somewhere else, or use other coordinates"
             )
-    touched = np.abs(here.normals @ directions.T).max(axis=1, initial=0.0) > 1e-12
-    if touched.any():
-        raise InputError(
-            f"the lagrangian is singular in the velocities, it has no kinetic energy along v = {text}, and the gap of contact "
-            f"{names[owner[int(np.argmax(touched))]]!r} changes along it: there is no law of impact without mass. "
-            "Give that coordinate a mass, or leave it out of the gap"
-        )
     system = eqx.tree_at(lambda s: s.massless, system, jnp.asarray(directions), is_leaf=lambda x: x is None)
     _check_balance(system, params, q, v, t, text)
-    return system
+    return system, _touches(here, directions)
+
+
+def _touches(here: Here, directions: np.ndarray) -> bool:
+    """Does a gap change along a direction without mass?"""
+    return bool((np.abs(here.normals @ directions.T) > 1e-12).any())
 
 
 def _null_space(A: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ import numpy as np
 
 from carom.contact.projection import closest_point
 from carom.errors import InputError
-from carom.methods.variational.kicks import reach
 from carom.named import Named
 from carom.running.admissible import Here, check_constraints, find_massless, look
 from carom.system.lumped import LumpedSystem
@@ -29,6 +28,7 @@ class Problem(NamedTuple):
     params: Any
     contact_names: tuple[str, ...]
     owner: np.ndarray
+    needs: frozenset[str]  # of the system, with what only its values show
 
 
 class _Probe(NamedTuple):
@@ -40,6 +40,7 @@ class _Probe(NamedTuple):
     rounding: jax.Array
     restitution: jax.Array
     friction: jax.Array
+    degenerate: Any  # ∂²H/∂p² has no inverse
 
 
 def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
@@ -60,24 +61,28 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     if not np.isfinite(start):
         raise InputError(f"t0 must be a finite number; got {t0}")
     params = _parameters(params)
-    if isinstance(system, LumpedSystem):
+    _check_quaternions(system, q)
+    if "nodes" in system.needs:
         return _check_lumped(system, q, v, params, start, v0 is None)
     names, owner = _structure(system, q, params)
-    at = jnp.asarray(q), jnp.asarray(np.zeros_like(q) if v0 is None else v), jnp.asarray(start)
+    at = jnp.asarray(q), jnp.asarray(np.zeros_like(v) if v0 is None else v), jnp.asarray(start)
     probe = jax.device_get(_probe(system, params, *at))
     _check_probe(probe, system)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
-    system = find_massless(system, params, probe.here, q, np.asarray(at[1]), start, names, owner)
+    system, touches = find_massless(system, params, probe.here, q, np.asarray(at[1]), start)
     p, v = _start(system, params, at[0], jnp.asarray(v), at[2], v0 is None)
-    _check_gaps(probe, names, lambda: _closest(system, params, *at) if len(names) == len(owner) else None)
-    return Problem(system, at[0], v, p, at[2], params, names, owner)
+    _check_gaps(
+        probe, names, lambda: _closest(system, params, *at) if len(names) == len(owner) and at[0].shape == at[1].shape else None
+    )
+    needs = system.needs | _hidden_needs(probe, touches)
+    return Problem(system, at[0], v, p, at[2], params, names, owner, needs)
 
 
 @eqx.filter_jit
 def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
     """Momentum and velocity at the start; massless velocities follow from the rest."""
     m = system.bind(params, q.shape[0])
-    p = m.settle(q, v_or_p if from_momentum else m.momentum(q, v_or_p, t), t)
+    p = m.remove_reaction(q, v_or_p if from_momentum else m.momentum(q, v_or_p, t), t)
     if from_momentum or system.massless is not None:
         return p, m.velocity(q, p, t)
     return p, v_or_p
@@ -87,19 +92,35 @@ def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
 def _probe(system: System, params: Any, q, v, t) -> _Probe:
     """Everything worth knowing about the start, in one small computation."""
     m = system.bind(params, q.shape[0])
-    if m.num_contacts:
-        gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
-        coefficients = m._coefficients("restitution"), m._coefficients("friction")
+    if m.contacts.num_contacts:
+        gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
+        coefficients = m.contacts.coefficients("restitution"), m.contacts.coefficients("friction")
     else:
         gaps = width = jnp.zeros(0)
         coefficients = gaps, gaps
-    return _Probe(m.lagrangian(q, v, t), look(m, q, v, t), m.mass(q, 0.5 * v, t), m.force(q, v, t), gaps, width, *coefficients)
+    return _Probe(
+        m.lagrangian(q, v, t),
+        look(m, q, v, t),
+        m.mass(q, 0.5 * v, t),
+        m.functions.force(q, v, t),
+        gaps,
+        width,
+        *coefficients,
+        _is_degenerate(m, q, t),
+    )
+
+
+def _is_degenerate(m: Any, q, t) -> Any:
+    if m.system.hamiltonian is None:
+        return jnp.asarray(False)
+    values = jnp.abs(jnp.linalg.eigvalsh(m.second(q, jnp.zeros(m.dim), t)))
+    return jnp.min(values) <= 1e-12 * jnp.max(values)
 
 
 @eqx.filter_jit
 def _closest(system: System, params: Any, q, v, t) -> jax.Array:
     m = system.bind(params, q.shape[0])
-    return closest_point(lambda x: m.faces(x, t), m.mass(q, v, t), q)
+    return closest_point(lambda x: m.contacts.faces(x, t), m.mass(q, v, t), q)
 
 
 def _vector(value: Any, name: str) -> np.ndarray:
@@ -197,12 +218,6 @@ def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None
 
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
-    assert system.space is not None
-    firsts = [i for i, name in enumerate(system.space.names) if name.rstrip("0123456789") == "qw"]
-    for i in firsts:
-        norm = float(np.sum(q[i : i + 4] ** 2))
-        if abs(norm - 1) > 1e-9:
-            raise InputError(f"q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
     _check_functions(system, q, params, v.size)
     arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
     masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
@@ -220,33 +235,60 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
         raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
     p, speed = (v, v / masses) if from_momentum else (masses * v, v)
-    return Problem(system, arrays[0], jnp.asarray(speed), jnp.asarray(p), arrays[2], params, names, owner)
+    return Problem(system, arrays[0], jnp.asarray(speed), jnp.asarray(p), arrays[2], params, names, owner, system.needs)
 
 
 @eqx.filter_jit
 def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
     m = system.bind(params, q.shape[0])
     gaps, width, shared = jnp.zeros(0), jnp.zeros(0), jnp.asarray(False)
-    if m.num_contacts:
-        gaps, width = m.gaps(q, t), m.rounding(q, v, t, 0.0)
-    if m.separate and m.num_contacts > 1:  # with G diagonal, impulses w and 1 give rates in the ratio w, whatever w
+    if m.contacts.num_contacts:
+        gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
+    if m.separate and m.contacts.num_contacts > 1:  # with G diagonal, impulses w and 1 give rates in the ratio w, whatever w
         weights = 1.0 + jax.random.uniform(jax.random.key(0), gaps.shape)
-        _, back = jax.vjp(lambda x: m.faces(x, t), q)
-        rates = [m.approach(q, m.space.pull(q, back(w)[0]) / m.masses, t)[1] for w in (weights, jnp.ones_like(weights))]
+        _, back = jax.vjp(lambda x: m.contacts.faces(x, t), q)
+        rates = [m.contacts.approach(q, m.space.pull(q, back(w)[0]) / m.masses, t)[1] for w in (weights, jnp.ones_like(weights))]
         shared = jnp.any(jnp.abs(rates[0] - weights * rates[1]) > 1e-9 * jnp.abs(rates[1]))
     return m.masses, m.potential(q), m.force(q), m.pull_back(q), gaps, width, shared
 
 
+def _check_quaternions(system: System, q: np.ndarray) -> None:
+    for i, name in enumerate(system.space.names if system.space is not None else ()):
+        if name.rstrip("0123456789") != "qw" or "rotations" not in system.needs:
+            continue
+        norm = float(np.sum(q[i : i + 4] ** 2))
+        if abs(norm - 1) > 1e-9:
+            raise InputError(f"q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
+
+
+def needs_of(system: Any) -> frozenset[str]:
+    """What a system asks of a method, before anything is computed."""
+    if not isinstance(system, System):
+        raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    return system.needs
+
+
+def _hidden_needs(probe: _Probe, touches: bool) -> frozenset[str]:
+    """What only the values of a system show."""
+    found = set()
+    change = np.max(np.abs(probe.here.mass - probe.other_mass))
+    if not change <= 1e-8 * np.max(np.abs(probe.here.mass)):
+        found.add("energy not quadratic")
+    if touches:
+        found.add("contacts along massless directions")
+    if probe.degenerate:
+        found.add("degenerate hamiltonian")
+    return frozenset(found)
+
+
 def check_step(system: System, method: Any, params: Any, dt: float) -> None:
     """Explicit steps beyond the Courant limit blow up: they are refused."""
-    frequency = system.highest_frequency if isinstance(system, LumpedSystem) else None
-    rule = getattr(method, "rule", None)
-    if frequency is None or rule is None:
+    if system.highest_frequency is None:
         return
-    limit = reach(rule) / frequency(params)
+    limit = method.stability_limit(system.highest_frequency(params))
     if dt > limit * (1 + 1e-9):  # the limit itself, as a person would type it
         raise InputError(
-            f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(rule).__name__} for this system: "
+            f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(method).__name__} for this system: "
             f"take dt ≤ {limit:.4g}, or fewer elements"
         )
 
@@ -279,7 +321,7 @@ def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], n
     def read(params):
         nonlocal names, owner
         m = system.bind(params, dim)
-        names, owner = m.contact_names, m.owner
+        names, owner = m.contacts.names, m.contacts.owner
         return 0
 
     jax.eval_shape(read, params)
@@ -294,13 +336,6 @@ def _check_probe(probe: _Probe, system: System) -> None:
         raise InputError(f"the force is {probe.force} at the initial state")
     if not np.all(np.isfinite(probe.here.mass)):
         raise InputError(f"the mass matrix ∂²L/∂v² is not finite at the initial state:\n{probe.here.mass}")
-    change = np.max(np.abs(probe.here.mass - probe.other_mass))
-    if len(probe.gaps) and not change <= 1e-8 * np.max(np.abs(probe.here.mass)):
-        what = "velocities (∂²L/∂v² changes with v)" if given == "lagrangian" else "momenta (∂²H/∂p² changes with p)"
-        raise InputError(
-            f"the {given} is not quadratic in the {what}; "
-            "the laws of impact are written for kinetic energies that are. Without contacts it can be run"
-        )
     for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):
         if np.any((values < 0) | (values > upper) | ~np.isfinite(values)):
             raise InputError(f"{what} must lie in [0, {upper:g}]; it is {values[np.argmax((values < 0) | (values > upper))]}")

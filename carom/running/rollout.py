@@ -5,8 +5,11 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from carom.errors import InputError
+from carom.methods.capabilities import require
 from carom.methods.method import State
-from carom.methods.variational.replay import Run, run
+from carom.methods.replay import Run, run
+from carom.running.checks import needs_of
 from carom.system.system import System
 
 
@@ -22,24 +25,27 @@ def rollout(
     t0: Any = 0.0,
     max_impacts: int = 64,
 ) -> Run:
-    """Simulate inside a traced computation: no checks of the input, no host loop, a fixed number of rows for impacts.
+    """Simulate inside a traced computation: no checks of values, no host loop, a fixed number of rows for impacts.
 
     First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
     impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
     order of impacts to another. Second derivatives are not supported. `run.status` is 0 for a good run; after a failure, or with
     more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
-    q = jnp.asarray(q0, float)
-    v = jnp.asarray(v0, float)
-    if system.space is not None and system.space.size != system.space.dim:
-        raise ValueError("rollout differentiates runs on vector spaces; on rotations use carom.solve")
-    if q.ndim != 1 or q.shape != v.shape:
-        raise ValueError(
-            f"q0 and v0 must be vectors of the same length; got shapes {q.shape} and {v.shape} (use jax.vmap for many)"
-        )
-    t = jnp.asarray(t0, float)
+    q, v, t = jnp.asarray(q0, float), jnp.asarray(v0, float), jnp.asarray(t0, float)
+    space = system.space if isinstance(system, System) else None
+    wanted = (q.shape[0] if q.ndim else 0,) * 2 if space is None else (space.size, space.dim)
+    if q.ndim != 1 or v.ndim != 1 or (q.shape[0], v.shape[0]) != wanted:
+        lengths = "vectors of the same length" if space is None else f"vectors of lengths {space.size} and {space.dim}"
+        raise InputError(f"q0 and v0 must be {lengths}; got shapes {q.shape} and {v.shape} (use jax.vmap for many)")
+    needs = needs_of(system)
+    require(needs, method, "gradients")
+    mechanics = system.bind(params, q.shape[0])
+    require(needs if mechanics.quadratic else needs | {"energy not quadratic"}, method, "gradients")
+    return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts))
+
+
+@eqx.filter_jit  # outside of any other computation, too, it is compiled once
+def _run(method, system, params, q, v, t, dt, num_steps: int, max_impacts: int) -> Run:
     p = system.bind(params, q.shape[0]).momentum(q, v, t)
-    return _run(method, system, params, State(t, q, p), jnp.asarray(dt, float), int(num_steps), int(max_impacts))
-
-
-_run = eqx.filter_jit(run)  # outside of any other computation, too, it is compiled once
+    return run(method, system, params, State(t, q, p), dt, num_steps, max_impacts)

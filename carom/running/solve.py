@@ -7,18 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError, SolveError
-from carom.methods.method import OK, Chunk, Grid, Method, State
+from carom.methods.capabilities import require
+from carom.methods.loop import Chunk, Grid, advance
+from carom.methods.method import Method, State
+from carom.methods.status import OK, TABLE_FULL
 from carom.results.solution import Impacts, Solution, Status, describe
 from carom.running.checkpoint import Checkpoint, identity
-from carom.running.checks import Problem, check_grid, check_problem, check_step
+from carom.running.checks import Problem, check_grid, check_problem, check_step, needs_of
 from carom.running.progress import Bar
 from carom.system.system import System
+from carom.xla.program import Program
 
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12
@@ -61,8 +64,11 @@ def solve(
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
     step, total = check_grid(dt, num_steps)
+    verb = "solve" if checkpoint is None else "checkpoint"
+    require(needs_of(system), method, verb)
     problem = check_problem(system, q0, v0, params, t0, p0)
     system = problem.system
+    require(problem.needs, method, verb)
     check_step(system, method, problem.params, step)
     method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
     if stride < 1:
@@ -118,9 +124,11 @@ class _March:
         self, system, method, problem: Problem, step: float, total: int, max_impacts, stride: int, disk: Checkpoint | None
     ):
         self.system, self.method, self.problem, self.step, self.total = system, method, problem, step, total
-        self.most = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
+        self.max_impacts = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
+        room = max(16, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
+        self.rows = min(ROWS, room) + method.impacts_reserved
         self.stride, self.disk = stride, disk
-        self.length = _chunk_length(total, problem.q0.size * (1 + method.stages))
+        self.length = _chunk_length(total, problem.q0.size * (1 + len(method.nodes)))
         self.state = State(problem.t0, problem.q0, problem.p0)
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
@@ -135,29 +143,25 @@ class _March:
             self.state = State(problem.t0, jnp.asarray(last["q"]), jnp.asarray(last["p"]))
 
     def compile(self) -> None:
-        before, clock = _traces[0], time.perf_counter()
-        jax.block_until_ready(self.chunk(0))  # nothing is done here but compiling
-        self.compile_seconds = time.perf_counter() - clock if _traces[0] > before else 0.0
+        self.compile_seconds += _chunk.compile(*self.arguments(0))  # nothing is done here but compiling
 
-    def chunk(self, limit: int) -> Chunk:
-        room = max(16, LARGEST_CHUNK // (8 * self.problem.q0.size))  # a row holds three states
-        rows = min(ROWS, room) + self.method.max_impacts_per_step
-        first, last, most = (jnp.asarray(i, jnp.int32) for i in (self.done, limit, self.most - self.impacts))
-        problem, dt = self.problem, jnp.asarray(self.step)
-        grid = Grid(dt, first, last, most, self.length, rows)
-        return _chunk(self.method, self.system, problem.params, self.state, grid)
+    def arguments(self, limit: int) -> tuple[Any, ...]:
+        """What the compiled program is called with, for so many steps."""
+        first, last, most = (jnp.asarray(i, jnp.int32) for i in (self.done, limit, self.max_impacts - self.impacts))
+        grid = Grid(jnp.asarray(self.step), first, last, most, self.length, self.rows)
+        return self.method, self.system, self.problem.params, self.state, grid
 
     def go(self, bar: Bar) -> bool:
         """All chunks; whether Ctrl-C ended them."""
         with bar, _Interrupt() as interrupt:
-            while self.done < self.total and self.code == OK and self.impacts < self.most and not interrupt.asked:
+            while self.done < self.total and self.code == OK and self.impacts < self.max_impacts and not interrupt.asked:
                 try:
                     self.advance()
                 except KeyboardInterrupt:
                     interrupt.asked = True
-                share = max(self.done / self.total, self.impacts / self.most)
+                share = max(self.done / self.total, self.impacts / self.max_impacts)
                 bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts")
-        unfinished = interrupt.asked and self.done < self.total and self.code == OK and self.impacts < self.most
+        unfinished = interrupt.asked and self.done < self.total and self.code == OK and self.impacts < self.max_impacts
         if unfinished and self.disk is not None:
             self.disk.commit(self.done, self.state, self.seconds)
         return unfinished
@@ -167,7 +171,7 @@ class _March:
         if self.disk is not None and self.disk.every is not None:
             limit = min(limit, self.disk.every - self.done % self.disk.every)
         clock = time.perf_counter()
-        chunk = self.chunk(limit)
+        chunk: Chunk = _chunk(*self.arguments(limit))
         steps, code, hits = int(chunk.steps), int(chunk.status), int(chunk.num_impacts)
         kept = np.asarray(chunk.states)[-(self.done + 1) % self.stride : steps : self.stride]  # after steps stride, 2·stride, …
         kept = kept if 2 * len(kept) > self.length else kept.copy()  # a view would keep the whole buffer
@@ -178,6 +182,11 @@ class _March:
         if chunk.record is not None and self.stride == 1:
             record = jax.tree.map(lambda x: np.asarray(x)[:steps], chunk.record)
             self.records.append(record)
+        if code == TABLE_FULL:  # the step is taken again, with an empty table; or with a longer one, if it had that already
+            code = OK
+            if steps == 0 and hits == 0:
+                self.rows *= 8
+                self.compile()
         self.state = State(self.problem.t0, chunk.state.q, chunk.state.p)
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, code
         self.seconds += time.perf_counter() - clock
@@ -223,13 +232,11 @@ class _Interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_traces = [0]  # how often `_chunk` was traced: tells a compilation from a cached call
+def _advance(method: Method, system: System, params: Any, state: State, grid: Grid) -> Chunk:
+    return advance(method, system, params, state, grid, kernel=True)
 
 
-@eqx.filter_jit
-def _chunk(method: Method, system: System, params: Any, state: State, grid: Grid) -> Chunk:
-    _traces[0] += 1
-    return method.advance(system, params, state, grid, kernel=True)
+_chunk = Program(_advance)
 
 
 def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted) -> Status:

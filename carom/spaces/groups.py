@@ -63,6 +63,11 @@ def _spin(a, omega):
     return tuple(0.5 * x for x in multiply(a, (zero, *omega)))
 
 
+def _turning(a, rates):
+    """The angular velocity of a quaternion with these rates: the inverse of `_spin`."""
+    return tuple(2.0 * x for x in multiply(conjugate(a), rates)[1:])
+
+
 def _torque(a, slope):
     """The transpose of `_spin`."""
     return tuple(0.5 * x for x in multiply(conjugate(a), slope)[1:])
@@ -106,6 +111,12 @@ class SO3(_Group):
 
     def push(self, q: Array, v: Array) -> Array:
         return join(_spin(split(q), split(v)))
+
+    def velocity(self, q: Array, rates: Array) -> Array:
+        return join(_turning(split(q), split(rates)))
+
+    def normalised(self, q: Array) -> Array:
+        return join(renormalise(split(q)))
 
     def pull(self, q: Array, slope: Array) -> Array:
         return join(_torque(split(q), split(slope)))
@@ -161,6 +172,14 @@ class SE3(_Group):
     def push(self, q: Array, v: Array) -> Array:
         parts, (omega, gamma) = split(q), _halves(v)
         return join(_spin(parts[:4], omega), rotate(parts[:4], gamma))
+
+    def velocity(self, q: Array, rates: Array) -> Array:
+        parts, change = split(q), split(rates)
+        return join(_turning(parts[:4], change[:4]), unrotate(parts[:4], change[4:]))
+
+    def normalised(self, q: Array) -> Array:
+        parts = split(q)
+        return join(renormalise(parts[:4]), parts[4:])
 
     def pull(self, q: Array, slope: Array) -> Array:
         parts, slopes = split(q), split(slope)

@@ -40,6 +40,14 @@ class Space(eqx.Module):
         """The rates of the coordinates for the velocity v."""
 
     @abstractmethod
+    def velocity(self, q: Float[Array, " size"], rates: Float[Array, " size"]) -> Float[Array, " dim"]:
+        """The velocity with these rates of the coordinates: the inverse of `push`."""
+
+    @abstractmethod
+    def normalised(self, q: Float[Array, " size"]) -> Float[Array, " size"]:
+        """q without what rounding has added to it: quaternions of length 1."""
+
+    @abstractmethod
     def pull(self, q: Float[Array, " size"], slope: Float[Array, " size"]) -> Float[Array, " dim"]:
         """The transpose of `push`: derivatives by coordinates become a covector."""
 
@@ -71,6 +79,12 @@ class Euclidean(Space):
 
     def push(self, q: Float[Array, " n"], v: Float[Array, " n"]) -> Float[Array, " n"]:
         return v
+
+    def velocity(self, q: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return rates
+
+    def normalised(self, q: Float[Array, " n"]) -> Float[Array, " n"]:
+        return q
 
     def pull(self, q: Float[Array, " n"], slope: Float[Array, " n"]) -> Float[Array, " n"]:
         return slope
@@ -107,6 +121,12 @@ class Power(Space):
 
     def push(self, q: Array, v: Array) -> Array:
         return self.space.push(self._nodes(q), self._nodes(v)).reshape(-1)
+
+    def velocity(self, q: Array, rates: Array) -> Array:
+        return self.space.velocity(self._nodes(q), self._nodes(rates)).reshape(-1)
+
+    def normalised(self, q: Array) -> Array:
+        return self.space.normalised(self._nodes(q)).reshape(-1)
 
     def pull(self, q: Array, slope: Array) -> Array:
         return self.space.pull(self._nodes(q), self._nodes(slope)).reshape(-1)
@@ -146,6 +166,12 @@ class Product(Space):
 
     def push(self, q: Array, v: Array) -> Array:
         return self._join("push", self._each("size", q), self._each("dim", v))
+
+    def velocity(self, q: Array, rates: Array) -> Array:
+        return self._join("velocity", self._each("size", q, rates))
+
+    def normalised(self, q: Array) -> Array:
+        return self._join("normalised", self._each("size", q))
 
     def pull(self, q: Array, slope: Array) -> Array:
         return self._join("pull", self._each("size", q, slope))

@@ -5,9 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from carom.contact.laws import SIMULTANEOUS, impact_impulse
+from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
-from carom.numerics.linalg import matvec
 from carom.system.system import System
 
 
@@ -32,17 +31,17 @@ def impact_map(
     if simultaneous not in SIMULTANEOUS:
         raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
     m = system.bind(params, q.shape[0])
-    if m.num_contacts == 0:
+    if m.contacts.num_contacts == 0:
         raise InputError("this system has no contacts")
     v = m.velocity(q, p, t)
-    width = m.rounding(q, v, t, 0.0)
-    touching = m.gaps(q, t) <= width if contact is None else jnp.arange(m.num_contacts) == _index(m.contact_names, contact)
-    closed = m.closed(q, v, t, touching, width)
-    impulse = impact_impulse(closed, simultaneous, differentiable=True)
-    change = matvec(closed.normals.T, impulse.normal)
-    if m.slip_dim:
-        change = change + impulse.tangential.reshape(-1) @ closed.tangents.reshape(-1, m.dim)
-    after = m.settle(q, p, t) + m.project(q, v, t, change)
+    width = m.gap_rounding(q, v, t, 0.0)
+    touching = (
+        m.contacts.gaps(q, t) <= width
+        if contact is None
+        else jnp.arange(m.contacts.num_contacts) == _index(m.contacts.names, contact)
+    )
+    impulse, change = m.impulse(q, v, t, touching, width, simultaneous, True)
+    after = m.remove_reaction(q, p, t) + change
     return jnp.where(impulse.settled, after, jnp.nan)  # a law that did not settle is no answer
 
 

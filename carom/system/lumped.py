@@ -21,11 +21,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.contact import Contact
-from carom.contact.laws import Closed, Impulse
+from carom.contact.laws import Impulse
 from carom.named import Named
-from carom.numerics.linalg import matmul
 from carom.spaces.space import Space
-from carom.system.system import Mechanics, System
+from carom.system.contacts import Contacts
+from carom.system.functions import EPS_PER_GAP, Functions
+from carom.system.mechanics import LagrangianMechanics, Mechanics, Node
+from carom.system.system import System
 
 
 class LumpedSystem(System):
@@ -33,8 +35,8 @@ class LumpedSystem(System):
 
     - `mass(params)`: one positive number per direction of the space: masses, and on rotations the principal moments of inertia.
     - `potential(q, params)`: V.
-    - `contacts`: as in `System`, without friction. `separate=True` promises that no two of them move the same node; a test of the
-      start checks it.
+    - `contacts`: as in `System`. `separate=True` promises that no two of them move the same node and that they have no friction; a
+      test of the start checks the first.
     - `transmits=True`: the contacts are *interfaces*. The potential changes where their gap changes sign, and the motion goes
       through instead of being reflected: a gap may be negative, and its zeros are located in both directions.
     - `highest_frequency(params)`: the largest angular frequency of small vibrations; with it a step beyond the stability limit of
@@ -42,6 +44,7 @@ class LumpedSystem(System):
     - `admissible(q, params)`: false where the potential has lost its meaning; a run that comes there ends.
     - `force(q, params)`: −∂V along each direction, by hand, where that is quicker than differentiating V. A test of the start
       compares the two.
+    - `external(q, v, t, params)`: forces that no potential has: dampers, drives, controls.
     """
 
     masses: Named
@@ -64,6 +67,7 @@ class LumpedSystem(System):
         highest_frequency: Callable[[Any], float] | None = None,
         admissible: Callable[..., Any] | None = None,
         force: Callable[..., Any] | None = None,
+        external: Callable[..., Any] | None = None,
     ):
         masses = Named(mass, ("params",), "mass")
         height = Named(potential, ("q", "params"), "potential")
@@ -71,55 +75,59 @@ class LumpedSystem(System):
         def lagrangian(q, v, params):  # (1)
             return 0.5 * jnp.sum(masses(params=params) * v**2) - height(q=q, params=params)
 
-        super().__init__(lagrangian, contacts, space=space)
+        super().__init__(lagrangian, contacts, external, space)
         for contact in self.contacts:
-            if contact.rough or contact.obstacle:
-                raise ValueError(
-                    f"contact {contact.name!r}: systems with lumped masses take contacts without friction or obstacles"
-                )
+            if separate and (contact.rough or contact.obstacle):
+                raise ValueError(f"contact {contact.name!r}: separate contacts have neither friction nor several faces")
         self.masses, self.potential = masses, height
         self.separate, self.transmits, self.highest_frequency = separate, transmits, highest_frequency
         self.admissible = None if admissible is None else Named(admissible, ("q", "params"), "admissible")
         self.slope = None if force is None else Named(force, ("q", "params"), "force")
 
-    def bind(self, params: Any, dim: int) -> "LumpedMechanics":
-        return LumpedMechanics(self, params)
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"nodes"}
+
+    def bind(self, params: Any, dim: int, *, general: bool = False) -> Mechanics:
+        functions = Functions(self, params, self.space.dim)  # pyright: ignore[reportOptionalMemberAccess]
+        return LagrangianMechanics(functions) if general else LumpedMechanics(functions)
 
 
 class LumpedMechanics(Mechanics):
     """A LumpedSystem with parameters. v, p and covectors have one entry per direction of the space, q one per coordinate."""
 
-    lumped = True
-    quadratic = constant_mass = autonomous = True
-    moving, slip_dim, num_constraints = False, 0, 0
+    lumped = quadratic = constant_mass = True
+    num_constraints = 0
 
-    def __init__(self, system: LumpedSystem, params: Any):
-        space = system.space
-        assert isinstance(space, Space)
-        self.system, self.params, self.space = system, params, space
-        self.dim, self.separate = space.dim, system.separate
-        self._shapes = (jnp.zeros(space.size), jnp.zeros(space.dim), jnp.zeros(()), params)
-        self.masses = jnp.asarray(system.masses(params=params), jnp.float64).reshape(space.dim)
-        self._height = system.potential
-        self._read_contacts()
-        self.flows = {}
+    def __init__(self, functions: Functions):
+        super().__init__(functions, Contacts(functions))
+        system: LumpedSystem = functions.system
+        assert system.space is not None
+        self.space, self.separate = system.space, system.separate
+        self.masses = jnp.asarray(system.masses(params=self.params), jnp.float64).reshape(self.space.dim)
+        self.autonomous = True
+
+    def chart(self, q) -> "LumpedMechanics":
+        return self  # its flow moves on the group itself
 
     def potential(self, q) -> Float[Array, ""]:
-        return jnp.asarray(self._height(q=q, params=self.params)).reshape(())
+        return jnp.asarray(self.system.potential(q=q, params=self.params)).reshape(())
 
     def admissible(self, q) -> Bool[Array, ""]:
         check = self.system.admissible
         return jnp.asarray(True) if check is None else jnp.all(check(q=q, params=self.params))
 
-    def force(self, q, v=None, t=None) -> Float[Array, " dim"]:
+    def force(self, q) -> Float[Array, " dim"]:
         """−∂V along each direction of the space."""
-        if self.system.slope is not None:
-            return self.system.slope(q=q, params=self.params)
-        return self.pull_back(q)
+        return self.pull_back(q) if self.system.slope is None else self.system.slope(q=q, params=self.params)
 
     def pull_back(self, q) -> Float[Array, " dim"]:
         """−∂V by differentiating V."""
         return -self.space.pull(q, jax.grad(self.potential)(q))
+
+    def external(self, q, p, t) -> Float[Array, " dim"]:
+        """Dampers, drives and controls."""
+        return self.functions.force(q, p / self.masses, t)
 
     def lagrangian(self, q, v, t):
         return 0.5 * jnp.sum(self.masses * v**2) - self.potential(q)
@@ -133,64 +141,52 @@ class LumpedMechanics(Mechanics):
     def energy(self, q, v, t):
         return 0.5 * jnp.sum(self.masses * v**2) + self.potential(q)
 
+    def energy_of(self, q, p, t):
+        return self.energy(q, p / self.masses, t)
+
     def mass(self, q, v, t):
         return jnp.diag(self.masses)
 
     def inverse_mass_times(self, q, v, t, covectors):
         return covectors / self.masses.reshape(-1, *[1] * (covectors.ndim - 1))
 
-    # -- the contacts --------------------------------------------------------------------------------------------------
+    def remove_reaction(self, q, p, t):
+        return p
 
-    def approach(self, q, v, t):
-        return jax.jvp(lambda x: self.faces(x, t), (q,), (self.space.push(q, v),))
+    def admissible_part(self, q, v, t, covector):
+        return covector
 
-    def gap_drift(self, q, t):
-        return jnp.zeros(self.num_faces)
+    def node(self, q, v, t):
+        force = self.functions.force(q, v, t)
+        return Node(self.lagrangian(q, v, t), self.masses * v, self.force(q) + force, jnp.sum(force * v))
 
-    def rounding(self, q, v, t, dt):
+    def motion(self, q, p, t):
+        raise TypeError("masses at nodes move by kicks and drifts; bind the system with general=True for equations of motion")
+
+    def gap_rounding(self, q, v, t, dt) -> Float[Array, " contacts"]:
+        """`Functions.gap_rounding` without the matrix of normals, where no two contacts share a node."""
+        if not self.separate:
+            return self.contacts.gap_rounding(q, v, t, dt)
         eps = float(jnp.finfo(q.dtype).eps)
-        faces = lambda x: self.faces(x, t)  # noqa: E731
+        faces = lambda x: self.contacts.faces(x, t)  # noqa: E731
         reach = jnp.abs(q) + jnp.abs(self.space.push(q, v)) * dt
-        if self.separate:
-            gaps, back = jax.vjp(faces, q)
-            total = back(jnp.ones_like(gaps))[0]
-            return 64 * eps * jnp.abs(jax.jvp(faces, (q,), (jnp.sign(total) * reach,))[1])  # 64 as in Mechanics.rounding
-        return 64 * eps * jnp.sum(jnp.abs(jax.jacfwd(faces)(q)) * reach, axis=1)
+        gaps, back = jax.vjp(faces, q)
+        total = back(jnp.ones_like(gaps))[0]
+        return EPS_PER_GAP * eps * jnp.abs(jax.jvp(faces, (q,), (jnp.sign(total) * reach,))[1])
 
-    def impulse(self, q, v, t, touching, width, simultaneous, differentiable) -> tuple[Impulse, Float[Array, " dim"]]:
+    def impulse(self, q, v, t, touching, gap_rounding, simultaneous, differentiable) -> tuple[Impulse, Float[Array, " dim"]]:
         """(2), where no two contacts share a node."""
         if not self.separate:
-            return super().impulse(q, v, t, touching, width, simultaneous, differentiable)
-        faces = lambda x: self.faces(x, t)  # noqa: E731
+            return super().impulse(q, v, t, touching, gap_rounding, simultaneous, differentiable)
+        faces = lambda x: self.contacts.faces(x, t)  # noqa: E731
         gaps, back = jax.vjp(faces, q)
         normal = self.space.pull(q, back(jnp.ones_like(gaps))[0])
-        _, rates = self.approach(q, v, t)
-        _, delassus = self.approach(q, normal / self.masses, t)
-        restitution = self._coefficients("restitution")
+        _, rates = self.contacts.approach(q, v, t)
+        _, delassus = self.contacts.approach(q, normal / self.masses, t)
+        restitution = self.contacts.coefficients("restitution")
         hit = jnp.asarray(touching) & (rates < 0)
         impulse = jnp.where(hit, -(1 + restitution) * rates / delassus, 0.0)
         elastic = jnp.all(~hit | (restitution == 1.0))
         direction = self.space.pull(q, back(impulse)[0])
-        nothing = jnp.zeros((self.num_faces, 0))
+        nothing = jnp.zeros((self.contacts.num_faces, 0))
         return Impulse(impulse, nothing, elastic, jnp.all(jnp.isfinite(impulse)), jnp.any(hit)), direction
-
-    def closed(self, q, v, t, gaps_are_zero, width) -> Closed:
-        """The contacts of a few bodies, as small matrices: see `Mechanics.closed`."""
-        space, k = self.space, self.num_faces
-        pull = lambda row: space.pull(q, row)  # noqa: E731
-        normals = jax.vmap(pull)(jax.jacfwd(lambda x: self.faces(x, t))(q))
-        delassus = matmul(normals, normals.T / self.masses[:, None])
-        touching = jnp.asarray(gaps_are_zero)
-        speed = jnp.sqrt(jnp.sum(self.masses * v**2))
-        scale = jnp.sqrt(jnp.max(jnp.where(touching, jnp.diagonal(delassus), 0.0)))
-        return Closed(
-            normals=normals,
-            tangents=jnp.zeros((k, 0, self.dim)),
-            rates=jnp.sum(normals * v, axis=1),
-            slides=jnp.zeros((k, 0)),
-            delassus=delassus,
-            touching=touching,
-            restitution=self._coefficients("restitution"),
-            friction=self._coefficients("friction"),
-            small=jax.lax.stop_gradient(256 * float(jnp.finfo(q.dtype).eps) * speed * scale),
-        )

@@ -44,7 +44,7 @@ def massless_velocity(mechanics: Any, Z: Float[Array, "r n"], q, p, v_p, t) -> F
 
         def equation(w):
             v = v_p + Z.T @ w
-            g = lambda q, p, t: imbalance(mechanics, Z, q, mechanics._legendre(q, p, t)[0], t)  # noqa: E731
+            g = lambda q, p, t: imbalance(mechanics, Z, q, mechanics.legendre(q, p, t)[0], t)  # noqa: E731
             return jax.jvp(g, (q, p, t), (v, mechanics.node(q, v, t).push, jnp.ones_like(t)))[1]
 
     return Z.T @ newton(equation, jnp.zeros(Z.shape[0])).x

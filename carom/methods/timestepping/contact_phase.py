@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from carom.contact.laws import impact_impulse, largest_share
-from carom.methods.timestepping.motion import Held, Motion
-from carom.numerics.complementarity import Multipliers, friction_impulses
+from carom.contact.laws import Closed, friction_law, impact_impulse, law_without_gain
+from carom.methods.timestepping.motion import JointReaction, Motion
 from carom.numerics.linalg import dot, matmul, matvec, solve
 
 CALM = 2.0  # a contact that meets no faster than so many times what the forces change in a step meets plastically
@@ -20,33 +19,33 @@ class Accelerated(NamedTuple):
     solved: Bool[Array, ""]
 
 
-class Pressed(NamedTuple):
+class ClosedContacts(NamedTuple):
     """What is known of the contacts at the start of a step, and stays so within it."""
 
     closed: Bool[Array, " k"]  #         gap and rate are zero
     sliding: Bool[Array, " k"]  #        closed, and the contact point moves
     direction: Float[Array, "k m"]  #    of the sliding, at the start
 
-    def accelerate(self, motion: Motion, q, v, t) -> Accelerated:
+    def accelerate(self, motion: Motion, q, v, t, differentiable: bool = False) -> Accelerated:
         """(3) of `TimeDG`: the acceleration with the contact forces at one node."""
-        mechanics, k = motion.mechanics, motion.mechanics.num_faces
+        contacts, k = motion.contacts, motion.contacts.num_faces
         free = motion.acceleration(q, v, t)
         held = motion.held(q, v, t)
-        joints = held.reaction(matvec(held.normals, free) + _second_rates(motion.joints, q, v, t))
+        joints = held.reaction(matvec(held.normals, free) + _turning(motion.held_rates, q, v, t))
         free = free + matvec(held.response, joints)
         if k == 0:
             return Accelerated(free, joints, jnp.asarray(True))
-        rows = jax.jacfwd(motion.contact_rows)(q, t)
-        slides = jax.jvp(motion.contact_rows, (q, t), (v, jnp.ones_like(t)))[1][k:].reshape(k, -1)
-        directions = _along(slides, self.direction)
-        push = force_rows(rows, mechanics._coefficients("friction"), self.sliding, directions)
-        loose = mechanics.inverse_mass_times(q, v, t, push.T)
+        rows = contacts.rows(q, v, t)
+        friction = contacts.coefficients("friction")
+        directions = _along(contacts.slides(q, v, t), self.direction)
+        push = force_rows(rows, friction, self.sliding, directions)
+        loose = motion.mechanics.inverse_mass_times(q, v, t, push.T)
         response = held.through(loose)
-        wanted = matvec(rows, free) + _second_rates(motion.contact_rows, q, v, t)  # φ̈ without contact forces
-        friction = jnp.where(self.sliding, 0.0, mechanics._coefficients("friction"))
-        found = friction_impulses(matmul(rows, response), wanted, jnp.zeros(k), friction, self.closed)
+        wanted = matvec(rows, free) + _turning(contacts.rates, q, v, t)  # φ̈ without contact forces
+        rough = jnp.where(self.sliding, 0.0, friction)
+        found = friction_law(matmul(rows, response), wanted, jnp.zeros(k), rough, self.closed, differentiable)
         joints = joints + held.reaction(matvec(held.normals, matvec(loose, found.value)))
-        forces = spread(found.value, mechanics._coefficients("friction"), self.sliding, directions)
+        forces = spread(found.value, friction, self.sliding, directions)
         return Accelerated(free + matvec(response, found.value), jnp.concatenate([forces, joints]), found.converged)
 
     def stiffness(self, motion: Motion, q, v, t) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
@@ -54,8 +53,8 @@ class Pressed(NamedTuple):
         slopes = jax.jacfwd(motion.acceleration, argnums=(0, 1))(q, v, t)
         held = motion.held(q, v, t)
         slopes = [held.through(slope) for slope in slopes]
-        if motion.mechanics.num_faces:
-            rows = jnp.where(self.closed[:, None], jax.jacfwd(motion.mechanics.faces)(q, t), 0.0)
+        if motion.contacts.num_faces:
+            rows = jnp.where(self.closed[:, None], motion.contacts.normals(q, t), 0.0)
             response = held.through(motion.mechanics.inverse_mass_times(q, v, t, rows.T))
             matrix = matmul(rows, response)
             ridge = jnp.where(self.closed, 1e-13 * jnp.max(jnp.diagonal(matrix)), 1.0)  # contacts may depend on one another
@@ -63,20 +62,22 @@ class Pressed(NamedTuple):
         return slopes[0], slopes[1]
 
 
-def press(motion: Motion, q, v, t, dt) -> Pressed:
+def find_closed(motion: Motion, q, v, t, dt) -> ClosedContacts:
     """Which contacts are closed at the start of a step: gap and rate are zero to rounding."""
-    mechanics, k = motion.mechanics, motion.mechanics.num_faces
+    contacts, k = motion.contacts, motion.contacts.num_faces
     if k == 0:
-        return Pressed(jnp.zeros(0, bool), jnp.zeros(0, bool), jnp.zeros((0, 0)))
-    width = mechanics.rounding(q, v, t, dt)
-    now = mechanics.closed(q, v, t, mechanics.gaps(q, t) <= width, width)
+        return ClosedContacts(jnp.zeros(0, bool), jnp.zeros(0, bool), jnp.zeros((0, 0)))
+    gap_rounding = motion.mechanics.gap_rounding(q, v, t, dt)
+    now = contacts.closed(motion.mechanics, q, v, t, contacts.gaps(q, t) <= gap_rounding, gap_rounding)
     # The velocity of a resting contact is a solution to 1e-16 of the rates that the forces of a step cause.
-    small = now.small + 1e-13 * dt * jnp.max(jnp.abs(matvec(now.normals, motion.acceleration(q, v, t))))
-    closed = now.touching & (jnp.abs(now.rates) <= small)
-    speed = jnp.sqrt(jnp.sum(now.slides**2, axis=1))
-    limit = small + 1e-13 * dt * jnp.max(jnp.abs(motion.acceleration(q, v, t)))
+    acceleration = motion.acceleration(q, v, t)
+    rate_rounding = now.rate_rounding + 1e-13 * dt * jnp.max(jnp.abs(matvec(now.normals, acceleration)))
+    closed = now.touching & (jnp.abs(now.rates) <= rate_rounding)
+    square = jnp.sum(now.slides**2, axis=1)
+    speed = jnp.sqrt(jnp.where(square > 0, square, 1.0)) * (square > 0)
+    limit = rate_rounding + 1e-13 * dt * jnp.max(jnp.abs(acceleration))
     sliding = closed & (speed > limit) & (now.friction > 0)
-    return Pressed(closed, sliding, now.slides / jnp.where(speed > 0, speed, 1.0)[:, None])
+    return ClosedContacts(closed, sliding, now.slides / jnp.where(speed > 0, speed, 1.0)[:, None])
 
 
 class Sets(NamedTuple):
@@ -88,7 +89,7 @@ class Sets(NamedTuple):
     real: Bool[Array, " k"]  #        meets faster than the forces of a step explain
 
 
-class Struck(NamedTuple):
+class StepEnding(NamedTuple):
     """The end of a step."""
 
     q: Float[Array, " n"]
@@ -101,81 +102,107 @@ class Struck(NamedTuple):
     sets: Sets
 
 
-def strike(motion: Motion, simultaneous: str, pressed: Pressed, sets: Sets | None, q, v, t, dt, last, carried) -> Struck:
+def finish(motion: Motion, simultaneous: str, differentiable: bool, pressed: ClosedContacts, sets: Sets | None, q, v, t, dt, last,
+           carried) -> StepEnding:  # fmt: skip
     """(4) of `TimeDG`: project q, then find the impulse p at the end of the step. `last` are the contact forces at the last node,
     `carried` the impulses of all forces over the step; `sets` are those found before, or None."""
-    mechanics, k = motion.mechanics, motion.mechanics.num_faces
-    yes = jnp.asarray(True)
+    mechanics, contacts, k = motion.mechanics, motion.contacts, motion.contacts.num_faces
     if k == 0:
-        q = motion.closer(q, v, t, lambda q: jnp.zeros(0), jnp.zeros(0, bool))
-        held = motion.held(q, v, t)
-        joints = held.reaction(motion.joint_rates(q, v, t))
-        none = jnp.zeros(0, bool)
-        jump = matvec(held.normals.T, joints)
-        return Struck(q, matvec(held.response, joints), joints, jump, none, yes, yes, Sets(none, none, none, none))
-    presses = pressed.closed & (last[:k] > 0) if sets is None else sets.presses
-    sunk = presses | (mechanics.faces(q, t) < 0) if sets is None else sets.sunk
-    q = motion.closer(q, v, t, lambda q: mechanics.faces(q, t), sunk)
-    width = mechanics.rounding(q, v, t, dt)
-    touching = sunk | (mechanics.faces(q, t) <= width) if sets is None else sets.touching
-    held = motion.held(q, v, t)
-    joints = held.reaction(motion.joint_rates(q, v, t))
-    v = v + matvec(held.response, joints)
-    closed = mechanics.closed(q, v, t, touching, width)
-    closed = closed._replace(touching=touching)
+        return _finish_without_contacts(motion, q, v, t)
 
+    # Where the step ends: on the contacts that press, and not inside the others.
+    presses = pressed.closed & (last[:k] > 0) if sets is None else sets.presses
+    sunk = presses | (contacts.faces(q, t) < 0) if sets is None else sets.sunk
+    q = motion.project(q, v, t, lambda q: contacts.faces(q, t), sunk)
+
+    # Which contacts take part there, and with which rates once the joints hold.
+    gap_rounding = mechanics.gap_rounding(q, v, t, dt)
+    touching = sunk | (contacts.faces(q, t) <= gap_rounding) if sets is None else sets.touching
+    held = motion.held(q, v, t)
+    joints = held.reaction(motion.held_rates(q, v, t))
+    v = v + matvec(held.response, joints)
+    closed = contacts.closed(mechanics, q, v, t, touching, gap_rounding)._replace(touching=touching)
     change = dt * jnp.max(jnp.where(touching, jnp.abs(matvec(closed.normals, motion.acceleration(q, v, t))), 0.0))
-    real = touching & ~presses & (closed.rates < -CALM * change - closed.small) if sets is None else sets.real
-    found, impulse, settled = _impulse(motion, simultaneous, pressed, closed, held, q, v, t, carried, real)
+    real = touching & ~presses & (closed.rates < -CALM * change - closed.rate_rounding) if sets is None else sets.real
+
+    # Their impulse, and what it does to the joints.
+    law = _EndLaw.of(motion, pressed, closed, held, q, v, t, carried, real)
+    found, impulse, settled = law.impulse(simultaneous, differentiable)
     rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, mechanics.dim)])
     loose = mechanics.inverse_mass_times(q, v, t, matvec(rows.T, impulse))
-    joints_more = held.reaction(matvec(held.normals, loose))
-    kick = loose + matvec(held.response, joints + joints_more)
-    jump = matvec(rows.T, impulse) + matvec(held.normals.T, joints + joints_more)
-    impulses = jnp.concatenate([impulse, joints + joints_more])
+    joints = joints + held.reaction(matvec(held.normals, loose))
+    kick = loose + matvec(held.response, joints)
+    jump = matvec(rows.T, impulse) + matvec(held.normals.T, joints)
+    hits = real & (impulse[:k] > 0)
     sets_now = Sets(presses, sunk, touching, real)
-    return Struck(q, kick, impulses, jump, real & (impulse[:k] > 0), found.converged, settled, sets_now)
+    return StepEnding(q, kick, jnp.concatenate([impulse, joints]), jump, hits, found.converged, settled, sets_now)
 
 
-def _impulse(motion: Motion, simultaneous, pressed: Pressed, closed, held: Held, q, v, t, carried, real):
-    """p of the contacts. The law is asked for the impulse of the whole step, P = carried + p: so P ≥ 0 and in the cone of friction,
+def _finish_without_contacts(motion: Motion, q, v, t) -> StepEnding:
+    """Joints back to zero, in position and rate."""
+    q = motion.project(q, v, t, lambda q: jnp.zeros(0), jnp.zeros(0, bool))
+    held = motion.held(q, v, t)
+    joints = held.reaction(motion.held_rates(q, v, t))
+    none, yes = jnp.zeros(0, bool), jnp.asarray(True)
+    jump = matvec(held.normals.T, joints)
+    return StepEnding(q, matvec(held.response, joints), joints, jump, none, yes, yes, Sets(none, none, none, none))
+
+
+class _EndLaw(NamedTuple):
+    """The problem for p. The law is asked for the impulse of the whole step, P = carried + p: so P ≥ 0 and in the cone of friction,
     while p, which corrects the forces, may have either sign."""
-    k, impact = real.shape[0], jnp.any(real)
-    # Contacts that slide on and are not hit keep the direction of their friction; for the others the cone decides.
-    onwards = jnp.sum(closed.slides * pressed.direction, axis=1) > 0
-    sliding = pressed.sliding & onwards & ~impact
-    directions = _along(closed.slides, pressed.direction)
-    rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, motion.mechanics.dim)])
-    push = force_rows(rows, closed.friction, sliding, directions)
-    response = held.through(motion.mechanics.inverse_mass_times(q, v, t, push.T))
-    plain = held.through(motion.mechanics.inverse_mass_times(q, v, t, rows.T))
-    G, full = matmul(rows, response), matmul(rows, plain)
-    rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
-    mine = jnp.concatenate([closed.touching, jnp.repeat(closed.touching, closed.slides.shape[1])])
-    carried = jnp.where(mine, carried[: mine.shape[0]], 0.0)
-    share_of = jnp.where(jnp.concatenate([jnp.zeros(k, bool), jnp.repeat(sliding, closed.slides.shape[1])]), 0.0, carried)
-    friction = jnp.where(sliding, 0.0, closed.friction)
-    restitution = jnp.where(real, closed.restitution, 0.0)
 
-    first, settled = jnp.zeros_like(rates), jnp.asarray(True)
-    if simultaneous == "reflections":
-        again = closed._replace(delassus=full, restitution=jnp.where(impact, closed.restitution, 0.0), touching=closed.touching)
-        kick = impact_impulse(again._replace(touching=closed.touching & impact), "reflections")
-        first, settled = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)]), kick.settled
-        restitution = jnp.zeros_like(restitution)
-    without = rates + matvec(full, first) - matvec(G, share_of)
-    approach = jnp.maximum(-closed.rates, 0.0)
+    closed: Closed
+    rates: Float[Array, " r"]  #          before p
+    G: Float[Array, "r r"]  #             of impulses along `force_rows`
+    full: Float[Array, "r r"]  #          of impulses along the plain rows
+    carried: Float[Array, " r"]  #        what the forces have brought already; zero along friction that follows them
+    sliding: Bool[Array, " k"]  #         keeps the direction of its friction; for the others the cone decides
+    directions: Float[Array, "k m"]
+    real: Bool[Array, " k"]
 
-    def solve_for(share) -> Multipliers:
-        return friction_impulses(G, without, share * restitution * approach, friction, closed.touching)
+    @staticmethod
+    def of(motion: Motion, pressed: ClosedContacts, closed: Closed, held: JointReaction, q, v, t, carried, real) -> "_EndLaw":
+        k, m = closed.slides.shape
+        onwards = jnp.sum(closed.slides * pressed.direction, axis=1) > 0
+        sliding = pressed.sliding & onwards & ~jnp.any(real)
+        directions = _along(closed.slides, pressed.direction)
+        rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, motion.mechanics.dim)])
+        push = force_rows(rows, closed.friction, sliding, directions)
+        response = held.through(motion.mechanics.inverse_mass_times(q, v, t, push.T))
+        plain = held.through(motion.mechanics.inverse_mass_times(q, v, t, rows.T))
+        mine = jnp.concatenate([closed.touching, jnp.repeat(closed.touching, m)])
+        follows = jnp.concatenate([jnp.zeros(k, bool), jnp.repeat(sliding, m)])
+        carried = jnp.where(mine & ~follows, carried[: mine.shape[0]], 0.0)
+        rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
+        return _EndLaw(closed, rates, matmul(rows, response), matmul(rows, plain), carried, sliding, directions, real)
 
-    def gain(total):
-        p = spread(total - share_of, closed.friction, sliding, directions)
-        return dot(p, rates + 0.5 * matvec(full, p))  # the change of the kinetic energy
+    def impulse(self, simultaneous: str, differentiable: bool):
+        """p, its solver's report, and whether the sequence of impacts settled."""
+        closed, impact, k = self.closed, jnp.any(self.real), self.real.shape[0]
+        friction = jnp.where(self.sliding, 0.0, closed.friction)
+        restitution = jnp.where(self.real, closed.restitution, 0.0)
+        first, settled = jnp.zeros_like(self.rates), jnp.asarray(True)
+        if simultaneous == "reflections":  # first the sequence, then what presses
+            again = closed._replace(
+                delassus=self.full,
+                restitution=jnp.where(impact, closed.restitution, 0.0),
+                touching=closed.touching & impact,
+            )
+            kick = impact_impulse(again, "reflections", differentiable=differentiable)
+            first, settled = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)]), kick.settled
+            restitution = jnp.zeros_like(restitution)
+        without = self.rates + matvec(self.full, first) - matvec(self.G, self.carried)
+        approach = jnp.maximum(-closed.rates, 0.0)
 
-    tolerance = jnp.where(impact, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(full)[:k]), jnp.inf)
-    _, found = largest_share(solve_for, gain, tolerance)
-    return found, first + spread(found.value - share_of, closed.friction, sliding, directions), settled
+        def gain(total):
+            p = spread(total - self.carried, closed.friction, self.sliding, self.directions)
+            return dot(p, self.rates + 0.5 * matvec(self.full, p))  # the change of the kinetic energy
+
+        tolerance = jnp.where(impact, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(self.full)[:k]), jnp.inf)
+        target = restitution * approach
+        found = law_without_gain(self.G, without, target, friction, closed.touching, gain, tolerance, differentiable)
+        return found, first + spread(found.value - self.carried, closed.friction, self.sliding, self.directions), settled
 
 
 # -- friction of contacts that slide -------------------------------------------------------------------------------------
@@ -207,7 +234,6 @@ def _along(slides, direction):
     return jnp.where(onwards[:, None], slides / jnp.sqrt(jnp.where(onwards, square, 1.0))[:, None], direction)
 
 
-def _second_rates(function, q, v, t):
-    """d²/dt² of a function of (q, t) along a motion without acceleration."""
-    rate = lambda q, t: jax.jvp(function, (q, t), (v, jnp.ones_like(t)))[1]  # noqa: E731
-    return jax.jvp(rate, (q, t), (v, jnp.ones_like(t)))[1]
+def _turning(rates, q, v, t):
+    """How rates change along a motion without acceleration: with q and t, not with v."""
+    return jax.jvp(lambda q, t: rates(q, v, t), (q, t), (v, jnp.ones_like(t)))[1]

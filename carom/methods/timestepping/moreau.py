@@ -1,6 +1,6 @@
 """The Moreau–Jean scheme: forces, contacts and impacts in one impulse per step."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from carom.contact.laws import SIMULTANEOUS, Closed, impact_impulse, largest_share
-from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, StepRecord
+from carom.contact.laws import SIMULTANEOUS, Closed, friction_law, impact_impulse, law_without_gain
+from carom.methods.method import StepRecord
+from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
-from carom.numerics.complementarity import friction_impulses
 from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.xla.kernel import sealed
 
@@ -44,10 +44,11 @@ class MoreauJean(Timestepping):
     - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
     """
 
+    takes: ClassVar = Timestepping.takes | {"obstacles", "massless", "contacts along massless directions"}
+
     theta: Float[Array, ""]
     simultaneous: str = eqx.field(static=True)
 
-    nodes = np.zeros(1)  # positions are straight, velocities constant within a step
     preserves = ("rest",)
 
     def __init__(self, theta: float = 0.5, *, simultaneous: str = "impulse"):
@@ -61,8 +62,17 @@ class MoreauJean(Timestepping):
     def order(self) -> int:
         return 2 if float(self.theta) == 0.5 else 1
 
-    def step_function(self, motion: Motion):
-        return lambda q, v, t, dt: _step(self, motion, q, v, t, dt)
+    @property
+    def nodes(self) -> np.ndarray:
+        return np.zeros(1)  # positions are straight, velocities constant within a step
+
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        if "massless" in needs and float(self.theta) != 1.0:
+            return "directions without mass take the implicit rule, MoreauJean(theta=1)"
+        return super().refuses(needs)
+
+    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
+        return _step(self, motion, q, v, t, dt, differentiable)
 
 
 class _Iterate(NamedTuple):
@@ -78,21 +88,23 @@ class _Iterate(NamedTuple):
     rounds: Array
 
 
-def _step(method: MoreauJean, motion: Motion, q, v, t, dt) -> Step:
-    theta, t_end = method.theta, t + dt
+def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool) -> Step:
+    theta, t_end, middle = method.theta, t + dt, q + 0.5 * dt * v
     before = sealed(motion.acceleration)(q, v, t)
-    meet = sealed(lambda q, v, t: _meet(motion, q, v, t, dt))
-    closed = None if motion.mechanics.num_contacts == 0 else meet(q + 0.5 * dt * v, v, t + 0.5 * dt)
-    resolve = sealed(lambda *args: _resolve(method, motion, *args))
+    closed = None if motion.contacts.num_contacts == 0 else sealed(lambda *at: _meet(motion, *at, dt))(middle, v, t + 0.5 * dt)
+    resolve = sealed(lambda *args: _resolve(method, motion, *args, differentiable))
 
     def defect(w):
+        """(2), multiplied by M where some direction has none."""
         moved = q + dt * ((1 - theta) * v + theta * w)
-        return w - v - dt * ((1 - theta) * before + theta * motion.acceleration(moved, w, t_end))  # (2)
+        if motion.massless:
+            return matvec(motion.mechanics.mass(q, v, t), w - v) - dt * motion.force(moved, w, t_end)
+        return w - v - dt * ((1 - theta) * before + theta * motion.acceleration(moved, w, t_end))
 
     def improve(now: _Iterate) -> _Iterate:
-        slope = None if motion.explicit else jax.jacfwd(defect)(now.v)
-        free = now.v - _softened(slope, defect(now.v))
-        new = resolve(closed, v, free, q + 0.5 * dt * v, t + 0.5 * dt, slope)
+        slope = None if motion.explicit else jax.lax.stop_gradient(jax.jacfwd(defect)(now.v))
+        free = now.v - (defect(now.v) if slope is None else solve(slope, defect(now.v)))
+        new = resolve(closed, v, free, middle, t + 0.5 * dt, slope)
         change = jnp.max(jnp.abs(new.v - now.v)) / (jnp.max(jnp.abs(new.v)) + dt * jnp.max(jnp.abs(before)) + 1e-300)
         return new._replace(change=change, rounds=now.rounds + 1)
 
@@ -100,14 +112,18 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt) -> Step:
         settled = (now.change < 1e-10) & (now.rounds > 3)  # quadratic convergence has ended at rounding
         return (now.change > 1e-14) & (now.rounds < NEWTON_STEPS) & ~settled
 
-    yes, none = jnp.asarray(True), jnp.zeros(motion.mechanics.num_faces, bool)
+    yes, none = jnp.asarray(True), jnp.zeros(motion.contacts.num_faces, bool)
     start = _Iterate(v, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
     now = improve(start) if motion.explicit else jax.lax.while_loop(unfinished, improve, start)
+    converged = jnp.asarray(motion.explicit) | (now.change <= 1e-9)  # quadratic: the next change would be rounding
+    if differentiable and not motion.explicit:
+        # At the solution one more iteration changes nothing, and its derivative is that of the solution: what the slope of (2)
+        # leaves out is multiplied by a residual of zero.
+        now = improve(now._replace(v=jax.lax.stop_gradient(now.v)))
     mean = (1 - theta) * v + theta * now.v
     q_end = q + dt * mean  # (1)
     if motion.num_joints:
-        q_end = motion.closer(q_end, now.v, t_end, lambda q: jnp.zeros(0), jnp.zeros(0, bool))
-    converged = jnp.asarray(motion.explicit) | (now.change <= 1e-9)  # quadratic: the next change would be rounding
+        q_end = motion.project(q_end, now.v, t_end, lambda q: jnp.zeros(0), jnp.zeros(0, bool))
     status = jnp.select([~converged, ~now.solved, ~now.settled], [NOT_CONVERGED, CONTACT_UNSOLVED, UNSETTLED], OK)
     record = StepRecord(mean[None], jnp.zeros((1, motion.rows)), now.impulses)
     return Step(q_end, now.v, record, now.jump, now.hits, status)
@@ -115,56 +131,58 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt) -> Step:
 
 def _meet(motion: Motion, q, v, t, dt) -> Closed:
     """(4): the contacts of a step."""
-    mechanics = motion.mechanics
-    width = mechanics.rounding(q, v, t, dt)
-    return mechanics.closed(q, v, t, mechanics.gaps(q, t) <= width, width)
+    gap_rounding = motion.mechanics.gap_rounding(q, v, t, dt)
+    touching = motion.contacts.gaps(q, t) <= gap_rounding
+    return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding)
 
 
-def _softened(slope, columns):
-    """What an implicit step leaves of a sudden change of the velocity."""
-    return columns if slope is None else solve(slope, columns)
-
-
-def _resolve(method: MoreauJean, motion: Motion, closed: Closed | None, v, free, q, t, slope) -> _Iterate:
+def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope, differentiable: bool) -> _Iterate:
     """(3): from the velocity that the forces alone would give to the one that contacts and joints allow."""
-    held = motion.held(q, v, t, lambda columns: _softened(slope, columns))
-    reaction = held.reaction(motion.joint_rates(q, free, t))
+
+    def response(covectors):
+        """What an implicit step leaves of the change that an impulse makes."""
+        if motion.massless:
+            return solve(slope, covectors)
+        changes = motion.mechanics.inverse_mass_times(q, v, t, covectors)
+        return changes if slope is None else solve(slope, changes)
+
+    held = motion.held(q, v, t, response)
+    reaction = held.reaction(motion.held_rates(q, free, t))
     free = free + matvec(held.response, reaction)
     yes, no_change, count = jnp.asarray(True), jnp.zeros(()), jnp.zeros((), int)
     if closed is None:
         return _Iterate(free, reaction, matvec(held.normals.T, reaction), jnp.zeros(0, bool), yes, yes, no_change, count)
     k = closed.touching.shape[0]
     rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, v.shape[0])])
-    loose = _softened(slope, motion.mechanics.inverse_mass_times(q, v, t, rows.T))
-    response = held.through(loose)
-    closed = closed._replace(delassus=matmul(rows, response))
+    loose = response(rows.T)
+    through = held.through(loose)
+    closed = closed._replace(delassus=matmul(rows, through))
     pushed = matvec(rows, free - v)
-    impulse, solved, settled = _contact_impulse(method, closed, pushed)
+    impulse, solved, settled = _contact_impulse(method, closed, pushed, differentiable)
     reaction = reaction + held.reaction(matvec(held.normals, matvec(loose, impulse)))
-    calm = 2 * jnp.max(jnp.where(closed.touching, jnp.abs(pushed[:k]), 0.0)) + closed.small
+    calm = 2 * jnp.max(jnp.where(closed.touching, jnp.abs(pushed[:k]), 0.0)) + closed.rate_rounding
     hits = closed.touching & (impulse[:k] > 0) & (closed.rates < -calm)
     jump = matvec(rows.T, impulse) + matvec(held.normals.T, reaction)
     all_impulses = jnp.concatenate([impulse, reaction])
-    return _Iterate(free + matvec(response, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
+    return _Iterate(free + matvec(through, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
 
 
-def _contact_impulse(method: MoreauJean, closed: Closed, pushed) -> tuple[Array, Array, Array]:
+def _contact_impulse(method: MoreauJean, closed: Closed, pushed, differentiable: bool) -> tuple[Array, Array, Array]:
     """λ of (3); `pushed` is what the forces of the step add to the rates."""
     k, G = closed.touching.shape[0], closed.delassus
     rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)]) + pushed
     approach = jnp.maximum(-closed.rates, 0.0)
     if method.simultaneous == "reflections":
-        kick = impact_impulse(closed, "reflections")
+        kick = impact_impulse(closed, "reflections", differentiable=differentiable)
         first = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)])
-        rest = friction_impulses(G, rates + matvec(G, first), jnp.zeros(k), closed.friction, closed.touching)
+        after = rates + matvec(G, first)
+        rest = friction_law(G, after, jnp.zeros(k), closed.friction, closed.touching, differentiable)
         return first + rest.value, rest.converged, kick.settled
-
-    def solve_for(share):
-        return friction_impulses(G, rates, share * closed.restitution * approach, closed.friction, closed.touching)
 
     def gain(impulse):
         return dot(impulse, rates + 0.5 * matvec(G, impulse))  # the change of the kinetic energy
 
     tolerance = 1e-14 * jnp.sum(approach**2 / jnp.diagonal(G)[:k])
-    _, solution = largest_share(solve_for, gain, tolerance)
+    target = closed.restitution * approach
+    solution = law_without_gain(G, rates, target, closed.friction, closed.touching, gain, tolerance, differentiable)
     return solution.value, solution.converged, jnp.asarray(True)

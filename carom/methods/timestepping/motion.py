@@ -1,66 +1,69 @@
-"""What the timestepping methods share: accelerations, joints, and the loop over the steps."""
+"""What the timestepping methods share: accelerations, joints and velocity constraints, and what a step leaves."""
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.methods.method import NOT_FINITE, OK, Advanced, Chunk, Grid, ImpactTable, Method, State, StepRecord, as_kernel
+from carom.methods.method import ImpactTable, Method, StepEnd, StepRecord, StepStart
+from carom.methods.status import NOT_FINITE, OK
 from carom.numerics.linalg import matmul, matvec, solve
-from carom.system.system import Mechanics, System
+from carom.system.mechanics import Mechanics
 from carom.xla.structure import depends_on
-from carom.xla.trees import choose, write_row
+from carom.xla.trees import write_row
 
 
 class Motion:
-    """The equations of motion in velocities, M v̇ = f + Zᵀλ, of one system with its parameters."""
+    """The equations of motion in velocities, M v̇ = f + Zᵀλ, of one system on a vector space with its parameters.
+
+    Joints and velocity constraints are forces here: `mechanics` is the system without them.
+    """
 
     def __init__(self, mechanics: Mechanics):
-        self.mechanics = mechanics
+        self.functions, self.mechanics = mechanics.functions, mechanics.loose()
+        self.contacts = self.mechanics.contacts
         q, t = jnp.zeros(mechanics.dim), jnp.zeros(())
-        self.params = mechanics.params
-        self._steady = not any(depends_on(mechanics.momentum, q, q, t)[i] for i in (0, 2))  # ∂L/∂v depends on v alone
+        self._steady = not any(depends_on(self.mechanics.momentum, q, q, t)[i] for i in (0, 2))  # ∂L/∂v depends on v alone
         used = depends_on(self.acceleration, q, q, t)
-        self.explicit = not (used[0] or used[1])
-        self.num_joints = self.joints(q, t).shape[0]
-        self.rows = mechanics.num_faces * (1 + mechanics.slip_dim) + self.num_joints
+        self.massless = mechanics.system.massless is not None
+        self.explicit = not (used[0] or used[1] or self.massless)
+        self.num_joints = jax.eval_shape(self.functions.joints, q, t).shape[0]
+        self.num_held = self.num_joints + jax.eval_shape(self.functions.constraints, q, t).shape[0]
+        self.rows = self.contacts.num_faces * (1 + self.contacts.slip_dim) + self.num_held
+
+    def force(self, q, v, t) -> Float[Array, " n"]:
+        """f: what changes M v, without contacts and joints."""
+        push = self.mechanics.node(q, v, t).push
+        if self._steady:
+            return push
+        return push - jax.jvp(lambda q, t: self.mechanics.momentum(q, v, t), (q, t), (v, jnp.ones_like(t)))[1]
 
     def acceleration(self, q, v, t) -> Float[Array, " n"]:
-        """M⁻¹f: without contacts and joints."""
-        mechanics = self.mechanics
-        push = mechanics.node(q, v, t).push
-        if not self._steady:
-            push = push - jax.jvp(lambda q, t: mechanics.momentum(q, v, t), (q, t), (v, jnp.ones_like(t)))[1]
-        return mechanics.inverse_mass_times(q, v, t, push)
+        """M⁻¹f."""
+        return self.mechanics.inverse_mass_times(q, v, t, self.force(q, v, t))
 
-    def joints(self, q, t) -> Float[Array, " j"]:
-        values = [jnp.atleast_1d(jnp.asarray(joint.g(q=q, t=t, params=self.params))) for joint in self.mechanics.system.joints]
-        return jnp.concatenate(values).astype(float) if values else jnp.zeros(0)
+    def held_rates(self, q, v, t) -> Float[Array, " j"]:
+        """The rates of joints, then those of velocity constraints: all of them are to be zero."""
+        joints = jax.jvp(self.functions.joints, (q, t), (v, jnp.ones_like(t)))[1]
+        return jnp.concatenate([joints, matvec(self.functions.constraints(q, t), v)])
 
-    def contact_rows(self, q, t) -> Float[Array, " c"]:
-        """Gaps, then slips: the coordinates that the contacts act on."""
-        return jnp.concatenate([self.mechanics.faces(q, t), self.mechanics.slips(q, t).reshape(-1)])
+    def held(self, q, v, t, response: Callable[[Array], Array] | None = None) -> "JointReaction":
+        """Joints and velocity constraints at one configuration. `response` is what a step makes of an impulse: M⁻¹ of it, or
+        what an implicit step leaves of that."""
+        normals = jax.jacfwd(lambda v: self.held_rates(q, v, t))(v)
+        back = response or (lambda columns: self.mechanics.inverse_mass_times(q, v, t, columns))
+        columns = back(normals.T) if self.num_held else jnp.zeros((v.shape[0], 0))
+        return JointReaction(normals, columns, matmul(normals, columns))
 
-    def joint_rates(self, q, v, t) -> Float[Array, " j"]:
-        return jax.jvp(self.joints, (q, t), (v, jnp.ones_like(t)))[1]
-
-    def held(self, q, v, t, soften: Callable[[Array], Array] = lambda x: x) -> "Held":
-        """The joints at one configuration. `soften` is what an implicit step makes of a sudden change of the velocity."""
-        normals = jax.jacfwd(self.joints)(q, t)
-        response = soften(self.mechanics.inverse_mass_times(q, v, t, normals.T))
-        return Held(normals, response, matmul(normals, response))
-
-    def closer(self, q, v, t, rows: Callable[[Array], Array], wanted: Bool[Array, " c"], iterations: int = 3):
+    def project(self, q, v, t, rows: Callable[[Array], Array], wanted: Bool[Array, " c"], iterations: int = 3):
         """The nearest configuration, in the kinetic metric, with zero joints and zero `rows` where these are wanted."""
         live = jnp.concatenate([wanted, jnp.ones(self.num_joints, bool)])
         if live.shape[0] == 0:
             return q
-        function = lambda q: jnp.concatenate([rows(q), self.joints(q, t)])  # noqa: E731
+        function = lambda q: jnp.concatenate([rows(q), self.functions.joints(q, t)])  # noqa: E731
 
         def improve(_, q):
             normals = jax.jacfwd(function)(q)
@@ -72,7 +75,7 @@ class Motion:
         return jax.lax.fori_loop(0, iterations, improve, q)
 
 
-class Held(NamedTuple):
+class JointReaction(NamedTuple):
     """The joints, ready to be kept: they are eliminated before the contacts are solved."""
 
     normals: Float[Array, "j n"]
@@ -101,88 +104,75 @@ class Step(NamedTuple):
     status: Int[Array, ""]
 
 
-class _Run(NamedTuple):
-    steps: Int[Array, ""]
-    q: Float[Array, " n"]
-    v: Float[Array, " n"]
-    history: Float[Array, "length 2n"]
-    record: StepRecord
-    table: ImpactTable
-    num_impacts: Int[Array, ""]
-    status: Int[Array, ""]
-
-
 class Timestepping(Method):
-    """Methods with a `step_function(motion)`, a function of (q, v, t, dt) that gives a `Step`, and without events."""
+    """Methods without events, that give a `Step`. They hand the velocity on from step to step."""
 
-    max_impacts_per_step = 1
-    takes_joints = True
-    takes_constraints = False
-    kernels = True
-
-    nodes: eqx.AbstractVar[np.ndarray]  # where in a step, from 0 to 1, the record holds velocities and forces
-
-    @property
-    def stages(self) -> int:
-        return len(self.nodes)
+    takes: ClassVar = frozenset(
+        {
+            "contacts",
+            "restitution",
+            "friction",
+            "moving walls",
+            "forces",
+            "constraints",
+            "joints",
+            "hamiltonian",
+            "rotations",
+            "nodes",
+        }
+    )
+    offers: ClassVar = Method.offers | {"gradients", "dense output", "one kernel"}
 
     @abc.abstractmethod
-    def step_function(self, motion: Motion) -> Callable[..., Step]:
-        """A function of (q, v, t, dt)."""
+    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
+        """The step from (q, v). `differentiable`: in a form whose derivatives are exact, forwards and backwards."""
 
-    def advance(self, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
-        """The steps of `grid` from `start`, until they are done or the table is full or a step fails."""
-        return as_kernel(_advance, self, system, params, start, grid, kernel)
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        if "contacts" in needs and "energy not quadratic" in needs:
+            return "the contact problem of a step is written for energies that are quadratic in the velocities"
+        return None
 
+    def bind(self, system, params: Any, n: int) -> Mechanics:
+        return system.bind(params, n, general=True).with_lagrangian()
 
-def _advance(method: Timestepping, system: System, params: Any, start: State, grid: Grid, good) -> Advanced:
-    n, dt = start.q.shape[0], grid.dt
-    mechanics = system.bind(params, n)
-    motion = Motion(mechanics)
-    step = method.step_function(motion)
-    stages, faces = method.stages, mechanics.num_faces
+    def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:
+        return mechanics.velocity(q, p, t)
 
-    def unfinished(run: _Run):
-        return (run.steps < grid.limit) & (run.status == OK) & (run.num_impacts < jnp.minimum(grid.most, grid.rows))
+    def recentre(self, mechanics: Mechanics, q, memory: Any) -> Any:
+        return mechanics.functions.body_velocity(q, memory)
 
-    def again(run: _Run):
-        t, t_end = grid.time(start, run.steps), grid.time(start, run.steps + 1)
-        done: Step = step(run.q, run.v, t, dt)
-        p = mechanics.momentum(done.q, done.v, t_end)
+    def record(self, mechanics: Mechanics, rows: int) -> StepRecord:
+        stages, width = len(self.nodes), _record_width(mechanics)
+        zeros = lambda *shape: jnp.zeros((rows, *shape))  # noqa: E731
+        return StepRecord(zeros(stages, mechanics.dim), zeros(stages, width), zeros(width))
+
+    def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
+        motion = Motion(mechanics)
+        done = self.timestep(motion, start.q, start.memory, start.t, start.t_end - start.t, differentiable=start.differentiable)
+        p = motion.mechanics.momentum(done.q, done.v, start.t_end)
         finite = jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(p))
         status = jnp.where(finite, done.status, NOT_FINITE).astype(jnp.int32)
-        kept = status == OK
-        table, num_impacts = run.table, run.num_impacts
-        if faces:
-            table, hit = impact_row(table, num_impacts, mechanics, done, p, grid.first + run.steps, t_end, kept)
+        table, num_impacts = start.table, start.num_impacts
+        if motion.contacts.num_faces:
+            table, hit = impact_row(mechanics, start, done, p, status == OK)
             num_impacts = num_impacts + hit
-        history = write_row(run.history, run.steps, jnp.concatenate([done.q, p]))
-        record = write_row(run.record, run.steps, done.record)
-        q, v = choose(kept, (done.q, done.v), (run.q, run.v))
-        return _Run(run.steps + kept, q, v, history, record, table, num_impacts, status)
-
-    zeros = lambda *shape: jnp.zeros((grid.length + 1, *shape))  # noqa: E731
-    run = _Run(
-        steps=jnp.where(good, 0, grid.limit).astype(jnp.int32),
-        q=start.q,
-        v=mechanics.velocity(start.q, start.p, grid.time(start, 0)),
-        history=zeros(2 * n),
-        record=StepRecord(zeros(stages, n), zeros(stages, motion.rows), zeros(motion.rows)),
-        table=ImpactTable.empty(grid.rows, n, faces),
-        num_impacts=jnp.zeros((), jnp.int32),
-        status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
-    )
-    run = jax.lax.while_loop(unfinished, again, run)
-    table, num_impacts = run.table, run.num_impacts
-    if faces == 0:  # the loop hands them through, see `Advanced`
-        table, num_impacts = ImpactTable.empty(grid.rows, n, 0), jnp.zeros((), jnp.int32)
-    return Advanced(run.steps, run.status, run.history, table, num_impacts, run.record)
+        return StepEnd(done.q, p, status, table, num_impacts, done.v, done.record)
 
 
-def impact_row(table: ImpactTable, num_impacts, mechanics: Mechanics, done: Step, p, index, t_end, kept):
+def _record_width(mechanics: Mechanics) -> int:
+    """Rows of forces and impulses in a record, on any space."""
+    functions, contacts = mechanics.functions, mechanics.contacts
+    q, t = jnp.zeros(functions.size), jnp.zeros(())
+    joints, constraints = jax.eval_shape(functions.joints, q, t), jax.eval_shape(functions.constraints, q, t)
+    return contacts.num_faces * (1 + contacts.slip_dim) + joints.shape[0] + constraints.shape[0]
+
+
+def impact_row(mechanics: Mechanics, start: StepStart, done: Step, p, kept) -> tuple[ImpactTable, Bool[Array, ""]]:
     """The table with the impact at the end of a step, if there was one; whether there was."""
-    hit, one = jnp.any(done.hits) & kept, jnp.ones(())
-    impulses = done.record.impulses[: mechanics.num_faces]
-    closing = jnp.asarray(mechanics.owner)[jnp.argmax(jnp.where(done.hits, impulses, -1.0))]
-    row = ImpactTable(index, t_end, done.q, p - done.jump, p, impulses, closing, one, one < 0, one < 0)
-    return write_row(table, jnp.where(hit, num_impacts, table.t.shape[0] - 1), row), hit
+    hit, one, contacts = jnp.any(done.hits) & kept, jnp.ones(()), mechanics.contacts
+    impulses = done.record.impulses[: contacts.num_faces]
+    closing = jnp.asarray(contacts.owner)[jnp.argmax(jnp.where(done.hits, impulses, -1.0))]
+    q, after = mechanics.place(done.q, p)
+    _, before = mechanics.place(done.q, p - done.jump)
+    row = ImpactTable(start.step, start.t_end, q, before, after, impulses, closing, one, one < 0, one < 0)
+    return write_row(start.table, jnp.where(hit, start.num_impacts, start.table.room), row), hit

@@ -1,6 +1,6 @@
 """Time-discontinuous Galerkin methods: high order between impacts, impacts at the ends of steps."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import SIMULTANEOUS
-from carom.errors import InputError
-from carom.methods.method import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED, State, StepRecord
-from carom.methods.timestepping.contact_phase import Pressed, press, strike
+from carom.methods.method import StepRecord
+from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
+from carom.methods.timestepping.contact_phase import ClosedContacts, find_closed, finish
 from carom.methods.timestepping.moreau import MoreauJean
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.linalg import matvec, solve
+from carom.numerics.newton import polish_root
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
-from carom.system.system import System
 from carom.xla.kernel import once, sealed
 
 SIDES = ("-", "+")
@@ -104,16 +104,11 @@ class TimeDG(Timestepping):
     def nodes(self) -> np.ndarray:
         return clenshaw_curtis(self.degree)[0] if self.degree else np.zeros(1)
 
-    def check(self, system: System, params: Any, state: State, dt: float) -> None:
-        super().check(system, params, state, dt)
-        if self.degree and any(contact.obstacle for contact in system.contacts):
-            raise InputError("TimeDG does not take obstacles with several faces; use one Contact per face, or MoreauJean")
-
-    def step_function(self, motion: Motion):
+    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
         if self.degree == 0:
-            return MoreauJean(float(self.side == "+"), simultaneous=self.simultaneous).step_function(motion)
-        numbers = tableau(self.degree, self.side)
-        return lambda q, v, t, dt: _step(self, motion, numbers, q, v, t, dt)
+            explicit_or_implicit = MoreauJean(float(self.side == "+"), simultaneous=self.simultaneous)
+            return explicit_or_implicit.timestep(motion, q, v, t, dt, differentiable=differentiable)
+        return _step(self, motion, tableau(self.degree, self.side), q, v, t, dt, differentiable)
 
 
 class _Stages(NamedTuple):
@@ -134,54 +129,68 @@ class _Whole(NamedTuple):
     rounds: Array
 
 
-def _step(method: TimeDG, motion: Motion, numbers: Tableau, q, v, t, dt) -> Step:
+def _step(method: TimeDG, motion: Motion, numbers: Tableau, q, v, t, dt, differentiable: bool) -> Step:
     pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) + 1e-300  # a velocity below whose rounding nothing matters
-    pressed = sealed(lambda q, v, t: press(motion, q, v, t, dt))(q, v, t)
-    end = sealed(lambda *args: strike(motion, method.simultaneous, *args))
+    pace = jax.lax.stop_gradient(pace)
+    closed = sealed(lambda q, v, t: find_closed(motion, q, v, t, dt))(q, v, t)
+    end = sealed(lambda *args: finish(motion, method.simultaneous, differentiable, *args))
     weights = jnp.asarray(numbers.weights)
 
     def whole(kick, sets=None):
-        stages = _solve_stages(motion, numbers, pressed, q, v, t, dt, kick, pace)
+        stages = _solve_stages(motion, numbers, closed, q, v, t, dt, kick, pace, differentiable)
         q_free = q + dt * matvec(stages.velocities.T, weights)  # (1)
         v_free = v + dt * matvec(stages.accelerations.T, weights)  # (2)
         carried = dt * matvec(stages.forces.T, weights)
-        struck = end(pressed, sets, q_free, v_free, t + dt, dt, stages.forces[-1], carried)
+        last = end(closed, sets, q_free, v_free, t + dt, dt, stages.forces[-1], carried)
         converged = stages.change <= 1e-9  # linear convergence: what is missing is of the same size
-        good = stages.solved & struck.solved
-        status = jnp.select([~converged, ~good, ~struck.settled], [NOT_CONVERGED, CONTACT_UNSOLVED, UNSETTLED], OK)
-        record = StepRecord(stages.velocities, stages.forces, struck.impulses)
-        return Step(struck.q, v_free + struck.kick, record, struck.jump, struck.hits, status), struck.kick, struck.sets
+        good = stages.solved & last.solved
+        status = jnp.select([~converged, ~good, ~last.settled], [NOT_CONVERGED, CONTACT_UNSOLVED, UNSETTLED], OK)
+        record = StepRecord(stages.velocities, stages.forces, last.impulses)
+        return Step(last.q, v_free + last.kick, record, last.jump, last.hits, status), last.kick, last.sets
+
+    if method.side == "-" or motion.contacts.num_contacts + motion.num_held == 0:
+        return whole(jnp.zeros_like(v))[0]
+    return _with_early_kick(whole, v, pace, differentiable)
+
+
+def _with_early_kick(whole, v, pace, differentiable: bool) -> Step:
+    """Side "+": the impulse of a step acts at its start, and is known at its end. A fixed point."""
 
     def again(now: _Whole) -> _Whole:
         step, kick, _ = whole(now.kick, sets)
         size = jnp.max(jnp.abs(step.v)) + jnp.max(jnp.abs(kick)) + pace
         return _Whole(step, kick, jnp.max(jnp.abs(kick - now.kick)) / size, now.rounds + 1)
 
-    if method.side == "-" or motion.mechanics.num_contacts + motion.num_joints == 0:
-        return whole(jnp.zeros_like(v))[0]
     first, kick, sets = whole(jnp.zeros_like(v))
     start = _Whole(first, kick, jnp.where(jnp.any(kick != 0), jnp.inf, 0.0), jnp.zeros((), int))
     final = jax.lax.while_loop(lambda now: (now.change > 1e-14) & (now.rounds < IMPACT_ITERATIONS), again, start)
     failed = (final.change > 1e-9) & (final.step.status == OK)
-    return final.step._replace(status=jnp.where(failed, NOT_CONVERGED, final.step.status))
+    step = final.step
+    if differentiable:
+        kick = polish_root(lambda x: x - whole(x, sets)[1], final.kick)
+        step = whole(kick, sets)[0]
+    return step._replace(status=jnp.where(failed, NOT_CONVERGED, final.step.status))
 
 
-def _solve_stages(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, dt, kick, pace) -> _Stages:
+def _solve_stages(motion: Motion, numbers: Tableau, closed: ClosedContacts, q, v, t, dt, kick, pace, differentiable) -> _Stages:
     """(1)–(3) by simplified Newton iteration: forces at the nodes, velocities and positions from them, and again. Its matrix, that
     of the start of the step, takes away what stiff forces would amplify; it is 1 where forces depend on neither q nor v."""
     a, b = jnp.asarray(numbers.velocities), jnp.asarray(numbers.positions)
     kicks = jnp.asarray(numbers.kicks)[:, None] * kick
     times = t + dt * jnp.asarray(numbers.nodes)
-    size = jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(kick)) + pace
+    size = jax.lax.stop_gradient(jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(kick)) + pace)
+    correct = _corrector(motion, numbers, closed, q, v, t, dt)
 
-    correct = _corrector(motion, numbers, pressed, q, v, t, dt)
+    def forces_at(velocities):
+        places = q + dt * _product(b, velocities)  # (1)
+        at_node = lambda node: closed.accelerate(motion, *node, differentiable)  # noqa: E731
+        return jax.lax.map(at_node, (places, velocities, times))  # (3)
 
     def velocities(accelerations):
         return v + dt * _product(a, accelerations) + kicks  # (2)
 
     def improve(now: _Stages) -> _Stages:
-        places = q + dt * _product(b, now.velocities)  # (1)
-        found = jax.lax.map(lambda node: pressed.accelerate(motion, *node), (places, now.velocities, times))  # (3)
+        found = forces_at(now.velocities)
         new = now.velocities + correct(velocities(found.acceleration) - now.velocities)
         scale = size + dt * jnp.max(jnp.abs(found.acceleration))
         change = jnp.max(jnp.abs(new - now.velocities)) / scale
@@ -193,14 +202,21 @@ def _solve_stages(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, d
     start = jnp.broadcast_to(v, (len(numbers.nodes), v.shape[0])) + kicks
     nothing = jnp.zeros((len(numbers.nodes), motion.rows))
     yes, zero = jnp.asarray(True), jnp.zeros((), int)
-    return once(jax.lax.while_loop(unfinished, improve, _Stages(start, 0 * start, nothing, yes, jnp.asarray(jnp.inf), zero)))
+    stages = once(jax.lax.while_loop(unfinished, improve, _Stages(start, 0 * start, nothing, yes, jnp.asarray(jnp.inf), zero)))
+    if not differentiable:
+        return stages
+    shape = start.shape
+    defect = lambda x: x - velocities(forces_at(x.reshape(shape)).acceleration).reshape(-1)  # noqa: E731
+    exact = polish_root(defect, stages.velocities.reshape(-1)).reshape(shape)
+    found = forces_at(exact)
+    return stages._replace(velocities=exact, accelerations=found.acceleration, forces=found.forces)
 
 
-def _corrector(motion: Motion, numbers: Tableau, pressed: Pressed, q, v, t, dt):
+def _corrector(motion: Motion, numbers: Tableau, closed: ClosedContacts, q, v, t, dt):
     """Newton's correction of all stages from their defect: (1 − h a ⊗ ∂v̇/∂v − h² ab ⊗ ∂v̇/∂q)⁻¹."""
     if motion.explicit:
         return lambda defect: defect
-    by_q, by_v = sealed(lambda pressed, q, v, t: pressed.stiffness(motion, q, v, t))(pressed, q, v, t)
+    by_q, by_v = sealed(lambda closed, q, v, t: closed.stiffness(motion, q, v, t))(closed, q, v, t)
     a, ab = numbers.velocities, numbers.velocities @ numbers.positions
     s, n = len(numbers.nodes), v.shape[0]
     blocks = dt * a[:, None, :, None] * by_v[None, :, None, :] + dt**2 * ab[:, None, :, None] * by_q[None, :, None, :]

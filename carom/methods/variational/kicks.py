@@ -9,42 +9,65 @@ On ℝⁿ (2) is q₁ = q + h μ/m, μ₁ = μ, and (1)–(4) is the rule of (4.
 discrete Lagrangian (5.9) there; `carom.spaces` has the drift.
 
 Small vibrations of frequency ω are multiplied by a matrix A(ωh) each step. They stay bounded while |tr A| ≤ 2; the first ωh
-beyond is the *reach* of a rule: 2 for the trapezoidal rule, so that dt ≤ 2/ω, the Courant limit.
+beyond is the `stability_limit` of a rule: 2 for the trapezoidal rule, so that dt ≤ 2/ω, the Courant limit.
 """
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.methods.variational.rules import Composition, Flow, FlowMap, Trapezoidal
-from carom.system.lumped import LumpedMechanics
+from carom.methods.variational.flow import Flow, FlowMap
+from carom.system.mechanics import Mechanics
 from carom.xla.kernel import once, sealed
 
+KICK_ITERATIONS = 50  # for forces that depend on velocities: a fixed point with the factor ½ h |∂f/∂v| / m
 
-def kick_drift_kick(mechanics: LumpedMechanics, quick: bool) -> FlowMap:
-    """(1)–(4). `quick` leaves the energies out."""
+
+def kick_drift_kick(mechanics: Mechanics, without_energy: bool) -> FlowMap:
+    """(1)–(4). `without_energy` leaves the energies out."""
+    forced = mechanics.functions.forced
 
     def flow(q, p, t, h):
-        mu = once(p + 0.5 * h * mechanics.force(q))  # (1)
+        before = mechanics.external(q, p, t) if forced else 0.0
+        mu = once(p + 0.5 * h * (mechanics.force(q) + before))  # (1)
         q1, mu1, kinetic, converged = once(mechanics.space.drift(q, mu, mechanics.masses, h))  # (2)
         p1 = mu1 + 0.5 * h * mechanics.force(q1)  # (3)
-        energy = jnp.zeros_like(h) if quick else kinetic + 0.5 * (mechanics.potential(q) + mechanics.potential(q1))  # (4)
-        return Flow(q1, p1, energy, energy, converged & mechanics.admissible(q1))
+        after = 0.0
+        if forced:
+            p1, after, settled = _kicked(mechanics, q1, p1, t + h, h)
+            converged = converged & settled
+        energy = jnp.zeros_like(h) if without_energy else kinetic + 0.5 * (mechanics.potential(q) + mechanics.potential(q1))  # (4)
+        start = end = energy
+        if forced and not without_energy:  # (5) of rules.py, with the nodes 0 and 1 and the weights ½
+            start = energy - 0.5 * h * jnp.sum(before * p / mechanics.masses)
+            end = energy + 0.5 * h * jnp.sum(after * p1 / mechanics.masses)
+        return Flow(q1, p1, start, end, converged & mechanics.admissible(q1))
 
     return FlowMap(sealed(flow), implicit=False)
 
 
-def reach(rule: Any) -> float:
-    """The largest ωh up to which small vibrations stay bounded; infinite where none is known."""
-    if isinstance(rule, Trapezoidal):
-        return 2.0
-    if not (isinstance(rule, Composition) and isinstance(rule.base, Trapezoidal)):
-        return float("inf")
+def _kicked(mechanics: Mechanics, q, p, t, h):
+    """The second half of a kick by external forces, p₁ = p + ½ h f(q, p₁, t): implicit, so that a step undoes its reverse."""
+
+    def improve(carry):
+        now, _, count = carry
+        new = p + 0.5 * h * mechanics.external(q, now, t)
+        return new, jnp.max(jnp.abs(new - now)) / (jnp.max(jnp.abs(new)) + 1e-300), count + 1
+
+    start = (jax.lax.stop_gradient(p), jnp.asarray(jnp.inf, p.dtype), 0)
+    frozen = lambda carry: jax.lax.stop_gradient(improve(carry))  # noqa: E731
+    found, change, _ = jax.lax.while_loop(lambda c: (c[1] > 1e-15) & (c[2] < KICK_ITERATIONS), frozen, start)
+    for _ in range(3):  # derivatives follow by the same fixed point
+        found = p + 0.5 * h * mechanics.external(q, found, t)
+    return found, mechanics.external(q, found, t), change < 1e-12
+
+
+def composed_limit(coefficients: np.ndarray) -> float:
+    """The largest ωh up to which small vibrations stay bounded under a composition of (1)–(3)."""
 
     def excess(x: float) -> float:
         product = np.eye(2)
-        for gamma in rule.coefficients:
+        for gamma in coefficients:
             y = gamma * x
             kick = np.array([[1.0, 0.0], [-0.5 * y, 1.0]])
             product = kick @ np.array([[1.0, y], [0.0, 1.0]]) @ kick @ product

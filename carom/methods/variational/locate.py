@@ -1,115 +1,23 @@
-"""One leg of a step with impacts: resolve the impact it starts from, flow, and locate the next contact.
+"""The first contact on a leg: a bracketed root, dips inside the leg included.
 
-A leg starts at (q, p) at time t, possibly in contact: then an impulse κ d is still *pending*. Its direction d comes from the
-law of impact, its size κ (1 for the law itself) from the balance of the discrete energy over the leg's length s,
+Since the size κ of a pending impulse depends on the length of the leg (`resolve`), the next contact is located on
 
-    F(κ) = E_start(Φ_s(q, p + κ d)) + κ ρ − E⁻ = 0,        ρ = Σ λᵢ ∂φᵢ/∂t,                                   (1)
-
-which is (48a), (56) of [fetecau2003] with moving walls. E⁻ is E_end of the leg before. Up to O(s), F is the parabola
-
-    F(κ) ≈ ½ D (κ² − κ) + H⁻ − E⁻,                         D = dᵀM⁻¹d:                                        (2)
-
-the smaller root passes through the obstacle, the larger one, κ ≈ 1, reflects. Since κ depends on s, the next contact is
-located on
-
-    σ ↦ φ(Φ_σ(q, p + κ(σ) d)),                                                                               (3)
+    σ ↦ φ(Φ_σ(q, p + κ(σ) d)),                                                                               (1)
 
 which is (78)–(79) of [fetecau2003], nested instead of simultaneous: two scalar problems, whatever the dimension.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from carom.methods.variational.resolve import Leg
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once
 from carom.xla.trees import choose
-
-SCALE_ITERATIONS = 40
-
-
-class Pending(NamedTuple):
-    """An impulse that waits for its size. `active` is false for a leg that starts in free flight."""
-
-    direction: Float[Array, " n"]  #    d = Nᵀλ (+ friction)
-    multipliers: Float[Array, " k"]  #  λ
-    closing: Int[Array, ""]  #          the contact that ended the leg before
-    curvature: Float[Array, ""]  #      D of (2)
-    drift: Float[Array, ""]  #          ρ
-    energy: Float[Array, ""]  #         E⁻
-    balance: Bool[Array, ""]  #         size from (1); otherwise 1
-    active: Bool[Array, ""]
-    fallback: Bool[Array, ""]  #        (1) had no root for an elastic impact, or the contact was grazed without approach
-
-    @staticmethod
-    def none(q: Array, num_faces: int) -> "Pending":
-        zero, no = jnp.zeros((), q.dtype), jnp.asarray(False)
-        return Pending(jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), jnp.zeros((), jnp.int32), zero, zero, zero, no, no, no)
-
-
-class Leg(NamedTuple):
-    """Where a leg of some length ends."""
-
-    q: Float[Array, " n"]
-    p: Float[Array, " n"]
-    energy_end: Float[Array, ""]
-    scale: Float[Array, ""]  #          κ, 0 without a pending impulse
-    balanced: Bool[Array, ""]  #        (1) was solved, if it had to be
-    converged: Bool[Array, ""]
-
-
-# -- resolve: the size of the impulse ------------------------------------------------------------------------------------
-
-
-def launch(flow: Callable[..., Any], q, p, t, pending: Pending, balance, s) -> Leg:
-    """Start a leg of length s: find the size of the pending impulse, apply it, flow.
-
-    The larger root of (1) by the secant method, with the slope of (2) to begin with; it descends monotonically once it is right
-    of the root. Where F does not come down to zero it runs past the minimum at κ ≈ ½: there is no root, and κ = 1 is taken.
-    """
-    eps = float(jnp.finfo(q.dtype).eps)
-
-    class Search(NamedTuple):
-        scale: Array
-        leg: Leg
-        value: Array  #   F at the scale before, and that scale
-        before: Array
-        update: Array  #  the last change of κ
-        wanted: Array
-        tries: Array
-
-    def unfinished(now: Search):
-        return (now.tries == 0) | now.wanted
-
-    def improve(now: Search):
-        out = flow(q, p + now.scale * pending.direction, t, s)
-        value = out.energy_start + now.scale * pending.drift - pending.energy
-        secant = (value - now.value) / (now.scale - now.before)
-        parabola = pending.curvature * (now.scale - 0.5)
-        slope = jnp.where((now.tries > 0) & (secant > 0), secant, parabola)
-        step = value / slope
-        # At the noise of the energy the updates stop shrinking; at a double root (grazing) they shrink slowly.
-        small = (jnp.abs(step) <= 4 * eps) | ((jnp.abs(step) <= 1e-6) & (jnp.abs(step) >= 0.5 * jnp.abs(now.update)))
-        lost = ~(now.scale - step > 0.5) | (now.tries >= SCALE_ITERATIONS)
-        step, small, lost = once((step, small, lost))
-        balanced = ~now.wanted & now.leg.balanced | small
-        leg = Leg(out.q, out.p, out.energy_end, now.scale, balanced, out.converged)
-        scale = jnp.where(lost, 1.0, now.scale - step)
-        again = Search(scale, leg, value, now.scale, step, now.wanted & ~small & ~lost, now.tries + 1)
-        # Lost: once more, at κ = 1, and 0 tries make it the last time.
-        lost = now.wanted & ~small & lost
-        return again._replace(tries=jnp.where(lost, 0, again.tries), leg=leg._replace(balanced=leg.balanced & ~lost))
-
-    one, no = jnp.ones((), q.dtype), jnp.asarray(False)
-    leg = Leg(q, p, one, one, ~balance, no)
-    start = Search(jnp.where(pending.active, one, 0.0), leg, one, one, jnp.asarray(jnp.inf), balance, jnp.zeros((), jnp.int32))
-    return jax.lax.while_loop(unfinished, improve, start).leg
-
-
-# -- locate: the next contact --------------------------------------------------------------------------------------------
 
 
 class End(NamedTuple):
@@ -167,73 +75,63 @@ class _Search(NamedTuple):
     looks: Int[Array, ""]
 
 
+class _Glance(NamedTuple):
+    """One point of a search, seen from the contacts."""
+
+    x: Float[Array, ""]
+    there: End
+    clear: Bool[Array, ""]  #           looking, and everything between origin and here is resolved
+
+
 def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s) -> tuple[End, Array, Array]:
     """Fly over s; if a contact closes on the way, find the first: the end of the leg, whether there is one, and `balance`.
 
-    `look(σ, balance)` flows to σ. The whole leg is looked at first; where that does not resolve the motion of every gap, it is
-    gone through in shorter parts. In each part a contact closes if its gap is negative at the end, or if it dips below zero
-    in between: its rate changes from negative to positive, and the minimum is negative. Either way a bracketed root remains; it
-    becomes the new end, and the search repeats on the shorter part until nothing closes within it any more.
+    `look(σ, balance)` flows to σ. The search is always in one of three states:
+
+        looking    at `target`, for an end up to which every gap is resolved; where one is not, halfway
+                     └─ clear ──┬─ a gap dips between origin and end ──→ dipping
+                                ├─ a gap is negative at the end ──────→ closing
+                                └─ neither: what lies before is free ─→ looking further on; at s, finished
+        dipping    a bracket on the rate of that gap: where is its minimum?
+                     └─ narrow ─┬─ the minimum is above zero: cleared ─→ as after `clear`
+                                └─ below: it becomes the end ──────────→ as after `clear`
+        closing    a bracket on the closest gap: where is it zero?
+                     └─ narrow ── that is the new end, a contact ──────→ as after `clear`, until nothing closes before it
 
     Whether the impact at the start balances the energy or takes the law is decided once, over the whole length s.
     """
     k = start.gaps.shape[0]
 
-    def closest(end: End):
-        return jnp.min(_distances(end, touching))
-
-    def value_at(end: End):
-        begin = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
-        return jnp.where(end.length > 0, closest(end), begin)
-
-    def dips(origin: End, end: End, cleared):
-        leaving = touching & (origin.length == 0)
-        near = turns(origin.gaps, origin.rates, end.gaps, end.rates, end.length - origin.length)
-        return near & (origin.rates < 0) & (end.gaps >= 0) & ~leaving & ~cleared
-
     def search(now: _Search) -> _Search:
+        # Look at the next point: the target, or the proposal of the bracket.
         x = once(jnp.where(now.looking, now.target, propose(now.bracket)))
         there = once(look(x, now.balance))
-        part = x - now.origin.length
-        ends = (now.origin.gaps, now.origin.rates, there.gaps, there.rates, part)
-        blurred = unresolved(*ends) | (turns(*ends) & (part > TURNING * s))
-        clear = once(now.looking & (~jnp.any(blurred) | ~(part > FINEST * s)))
+        glance = _Glance(x, there, once(now.looking & _is_resolved(now.origin, there, s)))
+        bracket, narrow, harmless = _narrowed(now, glance, touching)
 
-        # A minimum is a zero of the rate; a negative gap on the way to it ends the search for it at once.
-        i = now.which
-        fall = jnp.where(there.gaps[i] < 0, 0.0, -there.rates[i])
-        value = once(jnp.where(now.dipping, fall, closest(there)))
-        bracket = once(update(now.bracket, x, value, there))
-        narrow = is_narrow(bracket) & ~now.looking
-        harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
-        narrow, harmless = once((narrow, harmless))
-        end = once(choose(clear, there, choose(narrow & ~harmless, bracket.at_low, now.end)))
-        cleared = now.cleared | (narrow & harmless & (jnp.arange(k) == i))
+        # A new end: what is resolved, the minimum of a dip that goes below zero, or the contact.
+        end = once(choose(glance.clear, there, choose(narrow & ~harmless, bracket.at_low, now.end)))
+        cleared = now.cleared | (narrow & harmless & (jnp.arange(k) == now.which))
         found = now.found | (narrow & ~now.dipping)
 
         # The next thing to examine on the way to `end`; or, if there is none, the next part.
-        ready = clear | narrow
-        candidates = dips(now.origin, end, cleared)
+        ready = glance.clear | narrow
+        candidates = _dips(now.origin, end, touching, cleared)
         dipping, which = jnp.any(candidates), jnp.argmax(candidates)
-        passed = ready & ~dipping & (closest(end) >= 0.0)
+        passed = ready & ~dipping & (_closest(end, touching) >= 0.0)
         ready, dipping, which, passed = once((ready, dipping, which, passed))
-        fresh = open_bracket(
-            now.origin.length,
-            jnp.where(dipping, -now.origin.rates[which], value_at(now.origin)),
-            now.origin,
-            end.length,
-            jnp.where(dipping, -end.rates[which], closest(end)),
-        )
+        fresh = _fresh_bracket(start, now.origin, end, touching, dipping, which)
         onwards = jnp.minimum(s, end.length + 2 * (end.length - now.origin.length))
-        halfway = now.origin.length + 0.5 * part
+        halfway = now.origin.length + 0.5 * (x - now.origin.length)
+        blurred = now.looking & ~glance.clear
         return _Search(
             origin=choose(passed, end, now.origin),
             end=end,
-            target=jnp.where(passed, onwards, jnp.where(now.looking & ~clear, halfway, now.target)),
-            looking=passed | (now.looking & ~clear),
+            target=jnp.where(passed, onwards, jnp.where(blurred, halfway, now.target)),
+            looking=passed | blurred,
             bracket=choose(ready, fresh, bracket),
             dipping=jnp.where(ready, dipping, now.dipping),
-            which=jnp.where(ready, which, i),
+            which=jnp.where(ready, which, now.which),
             cleared=cleared & ~passed,
             balance=now.balance & (there.leg.balanced | (now.looks > 0)),
             found=found,
@@ -242,7 +140,54 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         )
 
     no, yes, zero = jnp.asarray(False), jnp.asarray(True), jnp.zeros((), jnp.int32)
-    nowhere = open_bracket(start.length, value_at(start), start, start.length, value_at(start))
+    here = _value_at(start, start, touching)
+    nowhere = open_bracket(start.length, here, start, start.length, here)
     begin = _Search(start, start, s, yes, nowhere, no, jnp.zeros((), int), jnp.zeros(k, bool), balance, no, no, zero)
     final = jax.lax.while_loop(lambda now: ~now.finished, search, begin)
     return final.end, final.found, final.balance
+
+
+def _closest(end: End, touching) -> Float[Array, ""]:
+    return jnp.min(_distances(end, touching))
+
+
+def _value_at(start: End, end: End, touching) -> Float[Array, ""]:
+    """The closest gap; at the start, where a touching gap is zero, how fast it opens."""
+    begin = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
+    return jnp.where(end.length > 0, _closest(end, touching), begin)
+
+
+def _is_resolved(origin: End, there: End, s) -> Bool[Array, ""]:
+    """Do the values at both ends of a part tell what every gap does in between? The shortest parts count as resolved."""
+    part = there.length - origin.length
+    ends = (origin.gaps, origin.rates, there.gaps, there.rates, part)
+    blurred = unresolved(*ends) | (turns(*ends) & (part > TURNING * s))
+    return ~jnp.any(blurred) | ~(part > FINEST * s)
+
+
+def _dips(origin: End, end: End, touching, cleared) -> Bool[Array, " k"]:
+    """Gaps that fall at the origin and rise at the end, and may have been negative in between."""
+    leaving = touching & (origin.length == 0)
+    near = turns(origin.gaps, origin.rates, end.gaps, end.rates, end.length - origin.length)
+    return near & (origin.rates < 0) & (end.gaps >= 0) & ~leaving & ~cleared
+
+
+def _narrowed(now: _Search, glance: _Glance, touching) -> tuple[Bracket, Array, Array]:
+    """The bracket with one more point; whether it is as narrow as rounding allows, and then whether the dip does no harm.
+
+    A minimum is a zero of the rate; a negative gap on the way to it ends the search for it at once.
+    """
+    i, there = now.which, glance.there
+    fall = jnp.where(there.gaps[i] < 0, 0.0, -there.rates[i])
+    value = once(jnp.where(now.dipping, fall, _closest(there, touching)))
+    bracket = once(update(now.bracket, glance.x, value, there))
+    narrow = is_narrow(bracket) & ~now.looking
+    harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
+    return bracket, *once((narrow, harmless))
+
+
+def _fresh_bracket(start: End, origin: End, end: End, touching, dipping, which) -> Bracket:
+    """On the rate of the gap that dips, or on the closest gap."""
+    low = jnp.where(dipping, -origin.rates[which], _value_at(start, origin, touching))
+    high = jnp.where(dipping, -end.rates[which], _closest(end, touching))
+    return open_bracket(origin.length, low, origin, end.length, high)

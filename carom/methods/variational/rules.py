@@ -17,7 +17,9 @@ time at one end of the interval then gives the energy at that end,
 
 and these two are what an impact at that end balances.
 
-Velocity constraints A(q) v = 0 act at the ends of the interval, with one multiplier λ (an impulse) for each,
+Joints g(q, t) = 0 hold at both ends of the interval, g(q₁) = g(q) as the mean of ġ along the chord, by three Gauss points (exact
+for g of degree 6, and O(h⁶) otherwise): the multipliers below are those of RATTLE. Velocity constraints A(q) v = 0 act at the ends of
+the interval, with one multiplier λ (an impulse) for each,
 
     p in (2) and (3) is replaced by p − A(q)ᵀλ,      A(q̄) Σⱼ bⱼ Wⱼ = 0,      p₁ is taken up to A(q₁)ᵀλ:                    (6)
 
@@ -29,46 +31,23 @@ symmetric rule, and of first order. Halfway, q̄ = (q + q₁)/2, the map is its 
 import functools
 import operator
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from carom.errors import InputError
 from carom.methods.method import State
+from carom.methods.variational.flow import Flow, FlowMap
+from carom.methods.variational.kicks import composed_limit, kick_drift_kick
 from carom.numerics.linalg import dot, inverse, matvec, solve
 from carom.numerics.newton import newton
 from carom.numerics.quadrature import gauss, integrals
-from carom.system.system import Mechanics
+from carom.system.mechanics import Mechanics
 from carom.xla.kernel import sealed
 from carom.xla.structure import depends_on
-
-
-class Flow(NamedTuple):
-    """One interval of a discrete flow."""
-
-    q: Float[Array, " n"]
-    p: Float[Array, " n"]
-    energy_start: Float[Array, ""]  # (5)
-    energy_end: Float[Array, ""]
-    converged: Bool[Array, ""]
-
-
-@dataclass(frozen=True)
-class FlowMap:
-    """(q, p, t, h) ↦ Flow."""
-
-    function: Callable[[Array, Array, Array, Array], Flow]
-    implicit: bool  # with an iteration inside
-
-    def __call__(self, q, p, t, h) -> Flow:
-        return self.function(q, p, t, h)
-
 
 DIRECTIONS = {"forward": 0.0, "symmetric": 0.5, "backward": 1.0}  # where in the interval a constraint is looked at: q̄ of (6)
 
@@ -79,14 +58,20 @@ class Rule(eqx.Module):
     order: eqx.AbstractVar[int]
     symmetric: eqx.AbstractVar[bool]  # Φ_{−h} inverts Φ_h: composition to higher order asks for it
     preserves = ("momentum", "symplectic")
+    steps_nodes = False  #                  knows how to step masses at nodes
+    stability_limit: float | property = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
 
     @abstractmethod
     def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
         """The matrix of the equations of one interval, at the start of it: regular where D₁D₂L_d is."""
 
     @abstractmethod
-    def flow(self, mechanics: Mechanics, quick: bool = False, direction: str = "symmetric") -> FlowMap:
-        """The discrete flow of this rule for a system with its parameters. `quick`: without the energies, and unrolled."""
+    def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
+        """The discrete flow of this rule for a system with its parameters. `without_energy`: without the energies, and unrolled."""
 
 
 class Tableau(NamedTuple):
@@ -110,18 +95,14 @@ class _TableauRule(Rule):
         x = jnp.concatenate([velocities, jnp.zeros(mechanics.num_constraints)])
         return jax.jacfwd(residual)(x, q, p, t, h)
 
-    def flow(self, mechanics: Mechanics, quick: bool = False, direction: str = "symmetric") -> FlowMap:
-        if (self, quick, direction) not in mechanics.flows:
+    def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
+        if (self, without_energy, direction) not in mechanics.flows:
             if mechanics.lumped:
-                flow = self._lumped_flow(self.tableau(), mechanics, quick)
+                flow = kick_drift_kick(mechanics, without_energy)
             else:
-                flow = tableau_flow(self.tableau(), mechanics, quick, DIRECTIONS[direction])
-            mechanics.flows[self, quick, direction] = flow
-        return mechanics.flows[self, quick, direction]
-
-    def _lumped_flow(self, tableau: Tableau, mechanics: Any, quick: bool) -> FlowMap:
-        name = type(self).__name__
-        raise InputError(f"{name} does not know how to step lumped masses; take Trapezoidal() or a Composition of it")
+                flow = tableau_flow(self.tableau(), mechanics, without_energy, DIRECTIONS[direction])
+            mechanics.flows[self, without_energy, direction] = flow
+        return mechanics.flows[self, without_energy, direction]
 
 
 def _straight(*nodes_and_weights: tuple[float, float]) -> Tableau:
@@ -139,14 +120,11 @@ class Trapezoidal(_TableauRule):
 
     order = 2
     symmetric = True
+    steps_nodes = True
+    stability_limit = 2.0
 
     def tableau(self) -> Tableau:
         return _straight((0.0, 0.5), (1.0, 0.5))
-
-    def _lumped_flow(self, tableau: Tableau, mechanics: Any, quick: bool) -> FlowMap:
-        from carom.methods.variational.kicks import kick_drift_kick
-
-        return kick_drift_kick(mechanics, quick)
 
 
 class Midpoint(_TableauRule):
@@ -267,6 +245,18 @@ class Composition(Rule):
         self.base, self.order = base, order
 
     @property
+    def steps_nodes(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.steps_nodes
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    @property
+    def stability_limit(self) -> float:
+        return composed_limit(self.coefficients) if self.base.stability_limit == 2.0 else float("inf")
+
+    @property
     def coefficients(self) -> np.ndarray:
         half = np.array(_COMPOSITIONS[self.order])
         return np.concatenate([half, [1 - 2 * half.sum()], half[::-1]])
@@ -274,8 +264,8 @@ class Composition(Rule):
     def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
         return self.base.matrix(mechanics, state, self.coefficients[0] * h, direction)
 
-    def flow(self, mechanics: Mechanics, quick: bool = False, direction: str = "symmetric") -> FlowMap:
-        part = self.base.flow(mechanics, quick, direction)
+    def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
+        part = self.base.flow(mechanics, without_energy, direction)
         gammas = self.coefficients
         after = np.cumsum(gammas)
         after[-1] = 1.0
@@ -292,7 +282,7 @@ class Composition(Rule):
 
             flow = Flow(q, p, jnp.zeros_like(h), jnp.zeros_like(h), jnp.asarray(True))
             # Written out it is faster; longer compositions and Newton's iterations would take too long to compile.
-            if quick and len(stages) <= 5 and not part.implicit:
+            if without_energy and len(stages) <= 5 and not part.implicit:
                 for row in stages:
                     flow = stage(flow, row)
                 return flow
@@ -330,15 +320,28 @@ def _equations(tableau: Tableau, mechanics: Mechanics, where: float):
                 if a[i, j] != b[j]:
                     rows[j] = rows[j] + h * weight * (a[i, j] - b[j]) * node.push
         if m:
-            mean = _combine(b, W)
-            between = mechanics.constraints(q + where * h * mean if where else q, t + where * h)
-            rows.append(matvec(between, mean))
+            rows.append(_constraint_rows(mechanics, q, _combine(b, W), t, h, where))  # (6)
         return jnp.concatenate(rows)
 
     return residual
 
 
-def tableau_flow(tableau: Tableau, mechanics: Mechanics, quick: bool, where: float) -> FlowMap:
+_CHORD = gauss(3)  # nodes and weights for the mean rate of a joint
+
+
+def _constraint_rows(mechanics: Mechanics, q, mean, t, h, where: float):
+    """The discrete joints and velocity constraints of an interval that is gone through with the mean velocity."""
+    functions, rows = mechanics.functions, []
+    if mechanics.system.joints:
+        rate = lambda c: jax.jvp(functions.joints, (q + c * h * mean, t + c * h), (mean, jnp.ones_like(t)))[1]  # noqa: E731
+        rows.append(functools.reduce(operator.add, [w * rate(c) for c, w in zip(*_CHORD, strict=True)]))
+    if mechanics.system.constraints is not None:
+        between = functions.constraints(q + where * h * mean if where else q, t + where * h)
+        rows.append(matvec(between, mean))
+    return jnp.concatenate(rows)
+
+
+def tableau_flow(tableau: Tableau, mechanics: Mechanics, without_energy: bool, where: float) -> FlowMap:
     """(1)–(6) for one tableau. Where (2) is affine in W, it is solved by one linear solve, and with a matrix inverted
     once for the whole run where that is constant: then the rule is explicit."""
     c, b = tableau.nodes, tableau.ends
@@ -355,12 +358,12 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics, quick: bool, where: flo
         for i, (weight, q_i, v_i, t_i) in enumerate(_nodes(tableau, q, W, t, h)):
             node = mechanics.node(q_i, v_i, t_i)
             p1 = p1 + h * weight * node.push  # (3)
-            if quick:
+            if without_energy:
                 continue
             energy = energy + weight * (dot(node.momentum, v_i) - node.lagrangian)  # (4)
             power_end = power_end + weight * c[i] * node.power
             power_start = power_start + weight * (1 - c[i]) * node.power
-        p1 = mechanics.settle(q1, p1, t + h)  # (6)
+        p1 = mechanics.remove_reaction(q1, p1, t + h)  # (6)
         return Flow(q1, p1, energy - h * power_start, energy + h * power_end, converged)  # (5)
 
     return FlowMap(sealed(flow), implicit)

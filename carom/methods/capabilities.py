@@ -1,0 +1,90 @@
+"""What systems need, what methods take, what can be done with them: declared on the classes, checked here, for every verb.
+
+`System.needs` says what a system asks of a method, `Method.takes` what a method can do, `Method.refuses` which combinations it
+cannot, `Method.offers` the verbs it serves. Nothing else asks a method or a system what it is.
+"""
+
+from typing import Any
+
+from carom.errors import InputError
+from carom.methods.hybrid import Hybrid
+from carom.methods.method import Method
+from carom.methods.timestepping.moreau import MoreauJean
+from carom.methods.timestepping.time_dg import TimeDG
+from carom.methods.variational.collision import VariationalCollision
+
+NEEDS = {  # as a sentence about a system goes on: "… does not take systems with …"
+    "contacts": "contacts",
+    "restitution": "impacts that lose energy",
+    "friction": "friction",
+    "moving walls": "walls that move",
+    "obstacles": "obstacles with several faces",
+    "forces": "forces beside the lagrangian",
+    "constraints": "velocity constraints",
+    "joints": "joints",
+    "hamiltonian": "a hamiltonian instead of a lagrangian",
+    "degenerate hamiltonian": "a hamiltonian that determines no lagrangian (∂²H/∂p² has no inverse)",
+    "rotations": "rotations in its configuration",
+    "nodes": "masses at nodes",
+    "interfaces": "interfaces that the motion goes through",
+    "energy not quadratic": "a kinetic energy that is not quadratic in the velocities",
+    "massless": "directions without kinetic energy",
+    "contacts along massless directions": "gaps that change along directions without kinetic energy",
+}
+VERBS = {
+    "solve": "carom.solve",
+    "gradients": "carom.rollout and its derivatives",
+    "ensemble": "carom.ensemble",
+    "sweep": "carom.sweep",
+    "checkpoint": "checkpoints",
+    "dense output": "dense output",
+}
+HINTS = {"obstacles": "or write one Contact per face"}
+
+
+def known_methods() -> list[Method]:
+    """One of each kind, as they are by default."""
+    from carom.methods.event_driven import EventDriven  # stands on diffrax, whose import takes a second
+
+    return [VariationalCollision(), EventDriven(), MoreauJean(), MoreauJean(theta=1.0), TimeDG(), Hybrid()]
+
+
+def refusal(needs: frozenset[str], method: Method, verb: str) -> str | None:
+    """Why this method cannot serve this verb for a system with these needs; None if it can."""
+    name = type(method).__name__
+    if verb not in method.offers:
+        return f"{name} does not offer {VERBS[verb]}"
+    missing = [need for need in NEEDS if need in needs - method.takes]
+    if missing:
+        return f"{name} does not take systems with {NEEDS[missing[0]]}"
+    reason = method.refuses(needs)
+    return None if reason is None else f"{name} does not take this system: {reason}"
+
+
+def alternatives(needs: frozenset[str], verb: str) -> list[str]:
+    """The methods that would do."""
+    names = []
+    for method in known_methods():
+        if refusal(needs, method, verb) is None:
+            special = isinstance(method, MoreauJean) and float(method.theta) == 1.0
+            name = "MoreauJean(theta=1)" if special else type(method).__name__
+            if not (special and "MoreauJean" in names):
+                names.append(name)
+    return names
+
+
+def require(needs: frozenset[str], method: Any, verb: str) -> None:
+    """Refuse, before anything is compiled, what a method cannot do, and name what would."""
+    if not isinstance(method, Method):
+        raise InputError(
+            f"method must be a method of carom, such as carom.VariationalCollision(); got {method!r}"
+            + (": call it" if isinstance(method, type) else "")
+        )
+    why = refusal(needs, method, verb)
+    if why is None:
+        return
+    names = alternatives(needs, verb)
+    hints = [HINTS[need] for need in HINTS if need in needs - method.takes]
+    choose = f"; choose {' or '.join([', '.join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]}" if names else ""
+    nothing = "" if names else "; no method of carom does"
+    raise InputError(why + choose + nothing + "".join(f", {hint}" for hint in hints))

@@ -1,0 +1,289 @@
+"""Exact derivatives of runs: run fast, then replay what happened in a form that autodiff can follow.
+
+A loop with a data-dependent number of iterations has no reverse mode, and a derivative through the bisections of a root
+finder is silently wrong. So the run itself is not differentiated. It leaves its states and a table of its impacts: which step,
+when, which contact, which size. The replay goes through the same *slots* with that table as its script. A slot is
+
+- a *leg* of a collision integrator, from one impact or point of the grid to the next. Its length s and the size κ of the impulse at
+  its start are known numbers that solve two scalar equations,
+
+    φ(Φ_s(q, p + κ d)) = 0    (or s = the rest of the step),                                                  (1)
+    E_start(Φ_s(q, p + κ d)) + κ ρ − E⁻ = 0    (or κ = 1),                                                    (2)
+
+  and one Newton step on (1)–(2) at the solution attaches their exact first derivatives (the implicit function theorem; second
+  derivatives would need more);
+- or a *step* of a timestepping method, in its differentiable form: contacts keep their states (open, sticking, sliding).
+
+The replay is a scan, so forward and reverse mode, `vmap` and `jit` all work. It runs only when a derivative is asked for.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from carom.methods.loop import Chunk, Grid, advance, is_flat
+from carom.methods.method import ImpactTable, State, StepStart
+from carom.methods.status import OK, TABLE_FULL
+from carom.methods.variational.resolve import Leg, Pending, resolve
+from carom.numerics.newton import polish
+from carom.system.mechanics import Mechanics
+
+
+class Values(NamedTuple):
+    """What can be differentiated."""
+
+    t: Float[Array, " steps"]
+    q: Float[Array, "steps n"]
+    p: Float[Array, "steps n"]
+    impact_t: Float[Array, " rows"]
+    impact_q: Float[Array, "rows n"]
+    impact_p_before: Float[Array, "rows n"]
+    impact_p_after: Float[Array, "rows n"]
+    impact_impulse: Float[Array, "rows k"]
+
+
+class Run(NamedTuple):
+    """A pure run: the grid (with the initial state), the impacts padded to a fixed number of rows, and how it ended."""
+
+    t: Float[Array, " steps+1"]
+    q: Float[Array, "steps+1 n"]
+    p: Float[Array, "steps+1 n"]
+    impacts: ImpactTable
+    num_impacts: Int[Array, ""]
+    status: Int[Array, ""]  # 0 is good; after any other the rest of the grid is NaN
+
+
+def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int) -> Run:
+    """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system."""
+    arrays, functions = eqx.partition((method, system), eqx.is_inexact_array)
+    args = (arrays, params, start, dt)
+    rows = max_impacts + method.impacts_reserved
+    zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)
+    frozen_arrays, frozen_params, frozen_start, frozen_dt = jax.lax.stop_gradient(args)
+    fixed_method, fixed_system = eqx.combine(frozen_arrays, functions)
+    limit = jnp.asarray(num_steps, jnp.int32)
+    grid = Grid(frozen_dt, zero, limit, most, num_steps, rows)
+    chunk = advance(fixed_method, fixed_system, frozen_params, frozen_start, grid)
+    full = (chunk.steps < num_steps) | (chunk.num_impacts > max_impacts)
+    status = jnp.where((chunk.status == OK) & full, TABLE_FULL, chunk.status).astype(jnp.int32)
+    table = jax.tree.map(lambda column: column[:max_impacts], chunk.impacts)
+    n = start.q.shape[0]
+
+    @jax.custom_jvp
+    def values(args, chunk, table):
+        _, _, start, dt = args
+        t = start.t + jnp.arange(1, num_steps + 1) * dt
+        q, p = chunk.states[:num_steps, :n], chunk.states[:num_steps, n:]
+        return Values(t, q, p, table.t, table.q, table.p_before, table.p_after, table.impulse)
+
+    @values.defjvp
+    def derivative(primals, tangents):
+        chunk, table = primals[1:]
+        script = lambda args: _replay(functions, args, chunk, table, num_steps, max_impacts)  # noqa: E731
+        return values(*primals), jax.jvp(script, primals[:1], tangents[:1])[1]
+
+    out = values(args, chunk, table)
+    done = jnp.arange(num_steps) < chunk.steps
+    blank = lambda rows: jnp.where(done[:, None], rows, jnp.nan)  # noqa: E731
+    table = table._replace(
+        t=out.impact_t, q=out.impact_q, p_before=out.impact_p_before, p_after=out.impact_p_after, impulse=out.impact_impulse
+    )
+    return Run(
+        t=jnp.concatenate([start.t[None], out.t]),
+        q=jnp.concatenate([start.q[None], blank(out.q)]),
+        p=jnp.concatenate([start.p[None], blank(out.p)]),
+        impacts=table,
+        num_impacts=jnp.minimum(chunk.num_impacts, max_impacts),
+        status=status,
+    )
+
+
+def one_step(method: Any, system: Any, state: State, dt: Any, params: Any = None, max_impacts: int = 64) -> State:
+    """One step of any method, as a pure function that can be jitted, vmapped and differentiated, through impacts too."""
+    result = run(method, system, params, state, jnp.asarray(dt, state.q.dtype), 1, max_impacts)
+    return State(result.t[-1], result.q[-1], result.p[-1])
+
+
+# -- the replay ----------------------------------------------------------------------------------------------------------
+
+
+class _Now(NamedTuple):
+    """Where the replay has come to."""
+
+    centre: Float[Array, " size"]  #  of the chart: where the step started
+    q: Float[Array, " n"]  #          in that chart
+    p: Float[Array, " n"]
+    t: Float[Array, ""]
+    step: Int[Array, ""]
+    row: Int[Array, ""]  #            the next impact of the table
+    pending: Pending
+
+
+class _Seen(NamedTuple):
+    """What a slot leaves: a state where it ends a step, an impact where it holds one; `step` and `row` say where they belong."""
+
+    step: Int[Array, ""]
+    t: Float[Array, ""]
+    q: Float[Array, " size"]
+    p: Float[Array, " n"]
+    row: Int[Array, ""]
+    impact: tuple[Array, Array, Array, Array, Array]
+
+
+class _Script(NamedTuple):
+    """What is known of the run, and the system to be differentiated beside the same system held fixed."""
+
+    legs: Any  #                       the method of legs, or None
+    steps: Any  #                      the method of steps, or None
+    live: Mechanics
+    still: Mechanics
+    flat: bool
+    start: State
+    dt: Array
+    table: ImpactTable
+    states: Float[Array, "steps n+d"]
+    used: Int[Array, " rows"]  #       the step of each impact; beyond the last one, num_steps
+    num_steps: int
+    max_impacts: int
+
+    def here(self, now: _Now) -> tuple[Mechanics, Mechanics]:
+        """The system in the chart of the step, to be differentiated and held fixed."""
+        if self.flat:
+            return self.live, self.still
+        return self.live.chart(now.centre), self.still.chart(jax.lax.stop_gradient(now.centre))
+
+    def end_of(self, step) -> Array:
+        return self.start.t + (step + 1) * self.dt
+
+
+def _replay(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_steps: int, max_impacts: int) -> Values:
+    """All slots of the run, in order."""
+    arrays, params, start, dt = args
+    method, system = eqx.combine(arrays, functions)
+    n, dim = start.q.shape[0], start.p.shape[0]
+    legs, steps = method.replayed_by()
+    live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
+    k, flat = live.contacts.num_faces, is_flat(live)
+    used = jnp.where(jnp.arange(max_impacts) < chunk.num_impacts, table.step, num_steps)
+    script = _Script(legs, steps, live, still, flat, start, dt, table, chunk.states, used, num_steps, max_impacts)
+    pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
+
+    def slot(now: _Now) -> tuple[_Now, _Seen]:
+        if legs is None:
+            return _step(script, now, k)
+        if pressed is None:
+            return _leg(script, now, k)
+        return jax.lax.cond(pressed[now.step], lambda now: _step(script, now, k), lambda now: _leg(script, now, k), now)
+
+    def nothing(now: _Now) -> tuple[_Now, _Seen]:
+        zero = jnp.zeros_like
+        state = (zero(now.t), zero(now.centre), zero(now.p))
+        return now, _Seen(_at(num_steps), *state, _at(max_impacts), _no_impact(now, k))
+
+    zero = jnp.zeros((), jnp.int32)
+    q = start.q if flat else jnp.zeros(dim)
+    begin = _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, k))
+    extra = max_impacts if legs is not None and k else 0
+    any_left = lambda now, _: jax.lax.cond(now.step < num_steps, slot, nothing, now)  # noqa: E731
+    _, seen = jax.lax.scan(any_left, begin, None, length=num_steps + extra)
+    put = lambda column, index, size: jnp.zeros((size + 1, *column.shape[1:])).at[index].set(column)[:size]  # noqa: E731
+    states = [put(column, seen.step, num_steps) for column in (seen.t, seen.q, seen.p)]
+    return Values(*states, *(put(column, seen.row, max_impacts) for column in seen.impact))
+
+
+def _at(index: int) -> Array:
+    return jnp.asarray(index, jnp.int32)
+
+
+def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
+    """A leg of a collision integrator."""
+    method, table = script.legs, script.table
+    mechanics, still = script.here(now)
+    if k == 0:
+        out = method.replayed_flow(mechanics)(now.q, now.p, now.t, script.end_of(now.step) - now.t)
+        return _ended(script, mechanics, now, out.q, out.p, script.end_of(now.step), _no_impact(now, k), 0)
+    ahead = jnp.minimum(now.row, script.max_impacts - 1)
+    hits: Bool[Array, ""] = (now.row < script.max_impacts) & (script.used[ahead] == now.step)
+    t_end, pending = script.end_of(now.step), now.pending
+    behind = jnp.maximum(now.row - 1, 0)
+    scale = jnp.where(pending.active, table.scale[behind], 0.0)
+    balance = pending.active & table.balanced[behind]
+
+    def equations(x, mechanics, now, t_end):  # (1), (2)
+        pending = now.pending
+        out = method.replayed_flow(mechanics)(now.q, now.p + x[1] * pending.direction, now.t, x[0])
+        gap = mechanics.contacts.gaps(out.q, now.t + x[0])[table.closing[ahead]]
+        first = jnp.where(hits, gap, x[0] - (t_end - now.t))
+        second = jnp.where(balance, out.energy_start + x[1] * pending.wall_power - pending.energy, x[1] - scale)
+        return jnp.stack([first, second]), (out.q, out.p, out.energy_end)
+
+    length = jnp.where(hits, table.t[ahead], t_end) - now.t
+    fixed_now, fixed_end = jax.lax.stop_gradient((now, t_end))
+    (s, kappa), (q, p, energy_end) = polish(
+        lambda x: equations(x, mechanics, now, t_end),
+        lambda x: equations(x, still, fixed_now, fixed_end),
+        jnp.stack([length, scale]),
+    )
+    t = now.t + s
+    impact = Pending.none(now.p, k)
+    if not mechanics.system.transmits:
+        there = Leg(q, p, energy_end, kappa, hits, hits)
+        law, settled = resolve(method, mechanics, there, t, script.dt, table.closing[ahead], differentiable=True)
+        # More rounds than are replayed: no derivative, rather than a wrong one.
+        law = law._replace(direction=jnp.where(settled, law.direction, jnp.nan))
+        impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), law, impact)
+    place, before = mechanics.place(now.q, now.p)
+    _, after = mechanics.place(now.q, now.p + kappa * pending.direction)
+    row = (now.t, place, before, after, kappa * pending.multipliers)
+    written = jnp.where(pending.active, behind, script.max_impacts).astype(jnp.int32)
+    if mechanics.system.transmits:  # a crossing has no impulse; its row is the end of the leg
+        there_q, there_p = mechanics.place(q, p)
+        row, written = (t, there_q, there_p, there_p, jnp.zeros(k)), jnp.where(hits, now.row, script.max_impacts).astype(jnp.int32)
+    onwards = now._replace(q=q, p=p, t=t, row=now.row + hits, pending=impact)
+    at_end, q_end, p_end = _recentred(script, mechanics, onwards._replace(step=now.step + 1))
+    after_leg = jax.tree.map(lambda a, b: jnp.where(hits, a, b), onwards, at_end)
+    if method.replay_tolerance is not None:
+        known = jnp.where(hits, table.q[ahead], script.states[now.step, : q_end.shape[0]])
+        close = jnp.max(jnp.abs(jax.lax.stop_gradient(q_end) - known)) <= method.replay_tolerance * (1 + jnp.max(jnp.abs(known)))
+        after_leg = after_leg._replace(q=jnp.where(close, after_leg.q, jnp.nan), p=jnp.where(close, after_leg.p, jnp.nan))
+        q_end, p_end = jnp.where(close, q_end, jnp.nan), jnp.where(close, p_end, jnp.nan)
+    step = jnp.where(hits, script.num_steps, now.step).astype(jnp.int32)
+    return after_leg, _Seen(step, t, q_end, p_end, written, row)
+
+
+def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
+    """A step of a timestepping method."""
+    mechanics, _ = script.here(now)
+    table = ImpactTable.empty(1, now.centre.shape[0], k, now.p.shape[0])
+    t_end, zero = script.end_of(now.step), jnp.zeros((), jnp.int32)
+    memory = script.steps.memory(mechanics, now.q, now.p, now.t, script.dt)
+    begin = StepStart(now.q, now.p, now.t, t_end, script.dt, now.step, table, zero, memory, jnp.asarray(True), True)
+    end = script.steps.one_step(mechanics, begin)
+    hit = end.num_impacts > 0
+    impact = (end.table.t[0], end.table.q[0], end.table.p_before[0], end.table.p_after[0], end.table.impulse[0])
+    row = jnp.where(hit, now.row, script.max_impacts).astype(jnp.int32)
+    return _ended(script, mechanics, now, end.q, end.p, t_end, impact, hit, row)
+
+
+def _no_impact(now: _Now, k: int):
+    zero = jnp.zeros_like
+    return zero(now.t), zero(now.centre), zero(now.p), zero(now.p), jnp.zeros(k)
+
+
+def _ended(script: _Script, mechanics: Mechanics, now: _Now, q, p, t_end, impact, hit, row=None) -> tuple[_Now, _Seen]:
+    """A slot that ends a step."""
+    after = now._replace(q=q, p=p, t=t_end, step=now.step + 1, row=now.row + hit)
+    after, q_end, p_end = _recentred(script, mechanics, after)
+    row = _at(script.max_impacts) if row is None else row
+    return after, _Seen(now.step, t_end, q_end, p_end, row, impact)
+
+
+def _recentred(script: _Script, mechanics: Mechanics, now: _Now) -> tuple[_Now, Array, Array]:
+    """The end of a step as the start of the next, in a chart of its own; and as a state of the system."""
+    q, p = mechanics.place(now.q, now.p)
+    if script.flat:
+        return now, q, p
+    return now._replace(centre=q, q=jnp.zeros_like(now.q), p=p), q, p

@@ -1,0 +1,197 @@
+"""The functions of a system with its parameters filled in: on its own space, or in a chart of it.
+
+Mechanics needs a handful of functions of arrays. On a vector space they are the user's own. On rotations and rigid motions, where a
+configuration q has more coordinates than a velocity has entries, a *chart* around a configuration c brings them to a vector space,
+
+    q = retract(c, x),        v = D(x) ẋ,        D(0) = 1,                                                     (1)
+    L̃(x, ẋ) = L(q, v),   f̃ = Dᵀf,   Ã = A D,   φ̃(x) = φ(q),        p̃ = Dᵀp,                                    (2)
+
+with body velocities v and body momenta p. Whatever is written for vector spaces then runs on the group, from x = 0, where
+p̃ = p; where a step ends, (1) and (2) lead back.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from carom.contact.contact import Contact
+from carom.numerics.linalg import matmul, matvec, solve
+from carom.spaces.space import Space
+
+EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
+
+
+class Functions:
+    """What a system is made of, as functions of arrays; `space` is None on plain vectors.
+
+    Covectors, velocities and displacements have `dim` entries, configurations `size`.
+    """
+
+    is_chart = False
+
+    def __init__(self, system: Any, params: Any, dim: int):
+        self.system, self.params = system, params
+        self.space: Space | None = system.space if system.space is not None and system.space.size != system.space.dim else None
+        self.size = dim if self.space is None else self.space.size
+        self.dim = dim if self.space is None else self.space.dim
+
+    # -- the formulas of the user ------------------------------------------------------------------------------------------
+
+    def lagrangian(self, q, v, t) -> Float[Array, ""]:
+        return jnp.asarray(self.system.lagrangian(q=q, v=v, t=t, params=self.params), q.dtype).reshape(())
+
+    def hamiltonian(self, q, p, t) -> Float[Array, ""]:
+        return jnp.asarray(self.system.hamiltonian(q=q, p=p, t=t, params=self.params), q.dtype).reshape(())
+
+    @property
+    def forced(self) -> bool:
+        return self.system.force is not None
+
+    def force(self, q, v, t) -> Float[Array, " dim"]:
+        if not self.forced:
+            return jnp.zeros(self.dim, q.dtype)
+        return jnp.asarray(self.system.force(q=q, v=v, t=t, params=self.params), q.dtype).reshape(self.dim)
+
+    def constraints(self, q, t) -> Float[Array, "m dim"]:
+        """A of the velocity constraints A v = 0."""
+        if self.system.constraints is None:
+            return jnp.zeros((0, self.dim), q.dtype)
+        return jnp.asarray(self.system.constraints(q=q, t=t, params=self.params), q.dtype).reshape(-1, self.dim)
+
+    def joints(self, q, t) -> Float[Array, " j"]:
+        """What the joints keep at zero."""
+        values = [jnp.atleast_1d(jnp.asarray(joint.g(q=q, t=t, params=self.params))) for joint in self.system.joints]
+        return jnp.concatenate(values).astype(q.dtype) if values else jnp.zeros(0, q.dtype)
+
+    def faces(self, q, t) -> Float[Array, " faces"]:
+        """The gaps of all contacts in one row; an obstacle has several."""
+        values = [jnp.atleast_1d(jnp.asarray(c.gap(q=q, t=t, params=self.params))) for c in self.system.contacts]
+        return jnp.concatenate(values).astype(q.dtype) if values else jnp.zeros(0, q.dtype)
+
+    def slide(self, contact: Contact, size: int, q, v, t) -> Float[Array, "size m"]:
+        """How fast the touching points of one contact slide: given as a velocity, or as the coordinate whose rate it is."""
+        assert contact.slip is not None
+        slip = contact.slip
+        if slip.asks_for("v"):
+            value = jnp.asarray(slip(q=q, v=v, t=t, params=self.params))
+        else:
+            place = lambda q, t: jnp.asarray(slip(q=q, t=t, params=self.params), q.dtype)  # noqa: E731
+            value = jax.jvp(place, (q, t), (self.rates(q, v), jnp.ones_like(t)))[1]
+        return value.astype(q.dtype).reshape(size, -1)
+
+    # -- the space ---------------------------------------------------------------------------------------------------------
+
+    def rates(self, q, v) -> Float[Array, " size"]:
+        """How the coordinates change with a velocity."""
+        return v if self.space is None else self.space.push(q, v)
+
+    def along(self, function: Callable[[Array], Any], q, v) -> tuple[Any, Any]:
+        """A function of q, and its rate along a velocity."""
+        return jax.jvp(function, (q,), (self.rates(q, v),))
+
+    def slopes(self, function: Callable[[Array], Array], q) -> Float[Array, "rows dim"]:
+        """The derivatives of a vector of functions of q, one covector per row."""
+        rows = jax.jacfwd(function)(q)
+        return rows if self.space is None else jax.vmap(lambda row: self.space.pull(q, row))(rows)  # pyright: ignore[reportOptionalMemberAccess]
+
+    def slope(self, function: Callable[[Array], Array], q) -> Float[Array, " dim"]:
+        """The derivative of one function of q as a covector, backwards: its cost does not grow with the dimension."""
+        gradient = jax.grad(function)(q)
+        return gradient if self.space is None else self.space.pull(q, gradient)
+
+    def gap_rounding(self, q, v, t, dt) -> Float[Array, " faces"]:
+        """How far a gap may be from zero by rounding alone: of the coordinates it reads, and of the time dt."""
+        eps = float(jnp.finfo(q.dtype).eps)
+        normals = jax.jacfwd(self.faces)(q, t)
+        size = jnp.sum(jnp.abs(normals) * (jnp.abs(q) + jnp.abs(self.rates(q, v)) * dt), axis=1)
+        drift = jax.jvp(lambda s: self.faces(q, s), (t,), (jnp.ones_like(t),))[1]
+        return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
+
+    # -- back to the space -------------------------------------------------------------------------------------------------
+
+    def place(self, q) -> Float[Array, " size"]:
+        """The configuration with these coordinates."""
+        return q
+
+    def body_velocity(self, q, v) -> Float[Array, " dim"]:
+        return v
+
+    def body_momentum(self, q, p) -> Float[Array, " dim"]:
+        return p
+
+    def chart(self, centre: Float[Array, " size"]) -> "Functions":
+        """(1)–(2) around a configuration; on a vector space nothing changes."""
+        return self if self.space is None else ChartFunctions(self, centre)
+
+    def coordinates(self, q) -> Float[Array, " size"]:
+        """What a chart calls its centre."""
+        return q
+
+
+class ChartFunctions(Functions):
+    """(1)–(2): the functions of a system on a group as functions on ℝⁿ."""
+
+    is_chart = True
+
+    def __init__(self, base: Functions, centre: Float[Array, " size"]):
+        assert base.space is not None
+        self.base, self.centre = base, centre
+        self.system, self.params = base.system, base.params
+        self.space, self.size, self.dim = None, base.dim, base.dim
+
+    def place(self, q):
+        assert self.base.space is not None
+        return self.base.space.normalised(self.base.space.retract(self.centre, q))
+
+    def _there(self, x):
+        assert self.base.space is not None
+        return self.base.space.retract(self.centre, x)
+
+    def body_velocity(self, q, v):
+        there, rates = jax.jvp(self._there, (q,), (v,))
+        assert self.base.space is not None
+        return self.base.space.velocity(there, rates)  # (1)
+
+    def _matrix(self, x) -> Float[Array, "dim dim"]:
+        """D(x)."""
+        return jax.vmap(lambda column: self.body_velocity(x, column), out_axes=1)(jnp.eye(self.dim, dtype=x.dtype))
+
+    def body_momentum(self, q, p):
+        return solve(self._matrix(q).T, p)
+
+    def lagrangian(self, q, v, t):
+        return self.base.lagrangian(self._there(q), self.body_velocity(q, v), t)
+
+    def hamiltonian(self, q, p, t):
+        return self.base.hamiltonian(self._there(q), self.body_momentum(q, p), t)
+
+    def force(self, q, v, t):
+        if not self.forced:
+            return jnp.zeros(self.dim, q.dtype)
+        return matvec(self._matrix(q).T, self.base.force(self._there(q), self.body_velocity(q, v), t))
+
+    def constraints(self, q, t):
+        if self.system.constraints is None:
+            return jnp.zeros((0, self.dim), q.dtype)
+        return matmul(self.base.constraints(self._there(q), t), self._matrix(q))
+
+    def joints(self, q, t):
+        return self.base.joints(self._there(q), t)
+
+    def faces(self, q, t):
+        return self.base.faces(self._there(q), t)
+
+    def slide(self, contact, size, q, v, t):
+        return self.base.slide(contact, size, self._there(q), self.body_velocity(q, v), t)
+
+    def gap_rounding(self, q, v, t, dt):
+        return self.base.gap_rounding(self._there(q), self.body_velocity(q, v), t, dt)
+
+    def chart(self, centre):
+        return self
+
+    def coordinates(self, q):
+        return jnp.zeros(self.dim, q.dtype)
