@@ -328,7 +328,7 @@ def _energies(system: System, params: Any, t, q, p):
 @eqx.filter_jit
 def gaps_along(system: System, params: Any, t, q):
     """The gaps of all contacts at each of many times."""
-    return jax.vmap(system.bind(params, q.shape[1]).gaps)(q, t)
+    return jax.vmap(system.bind(params, q.shape[1]).contacts.gaps)(q, t)
 
 
 @eqx.filter_jit

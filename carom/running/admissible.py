@@ -32,9 +32,12 @@ def _look(system: System, params, q, v, t) -> Here:
     return look(system.bind(params, q.shape[0]), q, v, t)
 
 
-def _nearby(q: np.ndarray) -> list[np.ndarray]:
+def _nearby(system: System, q: np.ndarray) -> list[np.ndarray]:
     random = np.random.default_rng(0)
-    return [q + 0.1 * random.uniform(-1, 1, q.shape) for _ in range(PLACES)]
+    if system.space is None:
+        return [q + 0.1 * random.uniform(-1, 1, q.shape) for _ in range(PLACES)]
+    away = [0.1 * random.uniform(-1, 1, system.space.dim) for _ in range(PLACES)]
+    return [np.asarray(system.space.retract(jnp.asarray(q), jnp.asarray(x))) for x in away]
 
 
 def check_constraints(system: System, params, here: Here, q: np.ndarray, v: np.ndarray | None, t: float, names, owner) -> None:
@@ -57,7 +60,7 @@ def check_constraints(system: System, params, here: Here, q: np.ndarray, v: np.n
         _check_velocity(A, here.mass, v)
     blocked = _unreachable(here)
     if blocked.any():  # at one place it may be so by chance
-        for at in _nearby(q):
+        for at in _nearby(system, q):
             blocked = blocked & _unreachable(_look_at(system, params, at, t))
     if blocked.any():
         name = names[owner[int(np.argmax(blocked))]]
@@ -68,7 +71,7 @@ def check_constraints(system: System, params, here: Here, q: np.ndarray, v: np.n
 
 
 def _look_at(system: System, params, q, t) -> Here:
-    return jax.device_get(_look(system, params, jnp.asarray(q), jnp.zeros(q.shape), jnp.asarray(t)))
+    return jax.device_get(_look(system, params, jnp.asarray(q), jnp.zeros(q.shape if system.space is None else system.space.dim), jnp.asarray(t)))
 
 
 def _culprit(A: np.ndarray) -> str:
@@ -117,7 +120,7 @@ def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarr
     if not len(directions):
         return system, False
     text = np.array2string(directions[0], precision=3, suppress_small=True)
-    for at in _nearby(q):
+    for at in _nearby(system, q):
         there = _look_at(system, params, at, t)
         if np.max(np.abs(there.mass @ directions.T), initial=0.0) > 1e-10 * scale:
             raise InputError(

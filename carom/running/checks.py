@@ -185,14 +185,15 @@ class _Recorder(dict):
         return super().values()
 
 
-def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
+def _check_functions(system: System, q: np.ndarray, params: Any) -> None:
     """Trace each user function once: wrong shapes, missing and unread parameters."""
     contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
     given = (system.lagrangian, system.hamiltonian, system.force, system.constraints)
     functions = [*(f for f in given if f is not None), *contacts, *(joint.g for joint in system.joints)]
     read: set[Any] = set()
     vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
-    speed = vector if dim is None else jax.ShapeDtypeStruct((dim,), float)
+    dim = q.size if system.space is None else system.space.dim
+    speed = jax.ShapeDtypeStruct((dim,), float)
     for function in functions:
         recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
         shape = jax.eval_shape(
@@ -202,12 +203,12 @@ def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None
             read |= recorder.read
         if function.role in ("lagrangian", "hamiltonian") and shape.size != 1:
             raise InputError(f"the {function.role} must return one number; it returns shape {shape.shape}")
-        if function.role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != q.size):
+        if function.role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != dim):
             raise InputError(
-                f"the constraints must be a matrix with {q.size} columns, one per velocity; they have shape {shape.shape}"
+                f"the constraints must be a matrix with {dim} columns, one per velocity; they have shape {shape.shape}"
             )
-        if function.role == "force" and shape.size != q.size:
-            raise InputError(f"the force must have {q.size} entries, one per coordinate; it has shape {shape.shape}")
+        if function.role == "force" and shape.size != dim:
+            raise InputError(f"the force must have {dim} entries, one per velocity; it has shape {shape.shape}")
     unread = [key for key in params if key not in read] if isinstance(params, dict) else []
     if unread:
         known = ", ".join(sorted(map(str, read))) or "none"
@@ -218,7 +219,7 @@ def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None
 
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
-    _check_functions(system, q, params, v.size)
+    _check_functions(system, q, params)
     arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
     masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):

@@ -1,5 +1,7 @@
 """Rotations and rigid motions as spaces: quaternions for configurations, body velocities and body momenta beside them."""
 
+from abc import abstractmethod
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -55,6 +57,60 @@ class _Group(Space):
 
     def _displacement(self, a):
         return inverse_cayley(a) if self._is_cayley else logarithm(a)
+
+
+    @property
+    @abstractmethod
+    def _identity(self) -> Array: ...
+
+    def _by_derivative(self, x: Array) -> Array:
+        """D(x) for one node, column by column: for retractions without a closed form here."""
+
+        def velocity(column):
+            place, rates = jax.jvp(lambda x: self.retract(self._identity, x), (x,), (column,))
+            return self.velocity(place, rates)
+
+        return jax.vmap(velocity, out_axes=1)(jnp.eye(self.dim))
+
+    def chart_velocity(self, x: Array, rates: Array) -> Array:
+        if not self._is_cayley:
+            return _each_node(lambda x, w: self._by_derivative(x) @ w, x, rates)
+        return self._cayley_velocity(x, rates)
+
+    def chart_rates(self, x: Array, v: Array) -> Array:
+        if not self._is_cayley:
+            return _each_node(lambda x, v: jnp.linalg.solve(self._by_derivative(x), v), x, v)
+        return self._cayley_rates(x, v)
+
+    def chart_momentum(self, x: Array, p: Array) -> Array:
+        if not self._is_cayley:
+            return _each_node(lambda x, p: jnp.linalg.solve(self._by_derivative(x).T, p), x, p)
+        return self._cayley_momentum(x, p)
+
+    @abstractmethod
+    def _cayley_velocity(self, x: Array, rates: Array) -> Array: ...
+
+    @abstractmethod
+    def _cayley_rates(self, x: Array, v: Array) -> Array: ...
+
+    @abstractmethod
+    def _cayley_momentum(self, x: Array, p: Array) -> Array: ...
+
+
+def _each_node(function, x, y):
+    return function(x, y) if x.ndim == 1 else jax.vmap(function)(x, y)
+
+
+# D of the Cayley map, with c = 1 + ¼|ω|²:  D = (I − ½ω̂)/c,  D⁻¹ = I + ½ω̂ + ¼ωωᵀ,  D⁻ᵀ = I − ½ω̂ + ¼ωωᵀ.
+
+
+def _turn_velocity(omega, rates):
+    factor = 1.0 / (1.0 + 0.25 * dot(omega, omega))
+    return scale(factor, add(rates, scale(-0.5, cross(omega, rates))))
+
+
+def _turn_rates(omega, v, sign=1.0):
+    return add(v, scale(0.5 * sign, cross(omega, v)), scale(0.25 * dot(omega, v), omega))
 
 
 def _spin(a, omega):
@@ -114,6 +170,19 @@ class SO3(_Group):
 
     def velocity(self, q: Array, rates: Array) -> Array:
         return join(_turning(split(q), split(rates)))
+
+    @property
+    def _identity(self) -> Array:
+        return jnp.eye(4)[0]
+
+    def _cayley_velocity(self, x: Array, rates: Array) -> Array:
+        return join(_turn_velocity(split(x), split(rates)))
+
+    def _cayley_rates(self, x: Array, v: Array) -> Array:
+        return join(_turn_rates(split(x), split(v)))
+
+    def _cayley_momentum(self, x: Array, p: Array) -> Array:
+        return join(_turn_rates(split(x), split(p), -1.0))
 
     def normalised(self, q: Array) -> Array:
         return join(renormalise(split(q)))
@@ -176,6 +245,30 @@ class SE3(_Group):
     def velocity(self, q: Array, rates: Array) -> Array:
         parts, change = split(q), split(rates)
         return join(_turning(parts[:4], change[:4]), unrotate(parts[:4], change[4:]))
+
+    @property
+    def _identity(self) -> Array:
+        return jnp.eye(7)[0]
+
+    # With s = (I − ½ω̂)⁻¹γ the velocity in the body is (I + ½ω̂)⁻¹(γ̇ + ½ω̇ × s).
+
+    def _cayley_velocity(self, x: Array, rates: Array) -> Array:
+        (omega, gamma), (turning, shifting) = _halves(x), _halves(rates)
+        lever = cayley_shift(omega, gamma)
+        along = add(shifting, scale(0.5, cross(turning, lever)))
+        return join(_turn_velocity(omega, turning), cayley_shift(scale(-1.0, omega), along))
+
+    def _cayley_rates(self, x: Array, v: Array) -> Array:
+        (omega, gamma), (spin, speed) = _halves(x), _halves(v)
+        lever, turning = cayley_shift(omega, gamma), _turn_rates(omega, spin)
+        along = add(speed, scale(0.5, cross(omega, speed)))
+        return join(turning, add(along, scale(-0.5, cross(turning, lever))))
+
+    def _cayley_momentum(self, x: Array, p: Array) -> Array:
+        (omega, gamma), (mu, nu) = _halves(x), _halves(p)
+        lever = cayley_shift(omega, gamma)
+        turning = _turn_rates(omega, add(mu, scale(-0.5, cross(lever, nu))), -1.0)
+        return join(turning, add(nu, scale(-0.5, cross(omega, nu))))
 
     def normalised(self, q: Array) -> Array:
         parts = split(q)

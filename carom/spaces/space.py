@@ -44,6 +44,18 @@ class Space(eqx.Module):
         """The velocity with these rates of the coordinates: the inverse of `push`."""
 
     @abstractmethod
+    def chart_velocity(self, x: Float[Array, " dim"], rates: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """D(x) ẋ: the velocity of retract(c, x(t)), the same for all c."""
+
+    @abstractmethod
+    def chart_rates(self, x: Float[Array, " dim"], v: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """D(x)⁻¹ v."""
+
+    @abstractmethod
+    def chart_momentum(self, x: Float[Array, " dim"], p: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """D(x)⁻ᵀ p: the momentum whose covector in the chart is p."""
+
+    @abstractmethod
     def normalised(self, q: Float[Array, " size"]) -> Float[Array, " size"]:
         """q without what rounding has added to it: quaternions of length 1."""
 
@@ -82,6 +94,15 @@ class Euclidean(Space):
 
     def velocity(self, q: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
         return rates
+
+    def chart_velocity(self, x: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return rates
+
+    def chart_rates(self, x: Float[Array, " n"], v: Float[Array, " n"]) -> Float[Array, " n"]:
+        return v
+
+    def chart_momentum(self, x: Float[Array, " n"], p: Float[Array, " n"]) -> Float[Array, " n"]:
+        return p
 
     def normalised(self, q: Float[Array, " n"]) -> Float[Array, " n"]:
         return q
@@ -124,6 +145,15 @@ class Power(Space):
 
     def velocity(self, q: Array, rates: Array) -> Array:
         return self.space.velocity(self._nodes(q), self._nodes(rates)).reshape(-1)
+
+    def chart_velocity(self, x: Array, rates: Array) -> Array:
+        return self.space.chart_velocity(self._nodes(x), self._nodes(rates)).reshape(-1)
+
+    def chart_rates(self, x: Array, v: Array) -> Array:
+        return self.space.chart_rates(self._nodes(x), self._nodes(v)).reshape(-1)
+
+    def chart_momentum(self, x: Array, p: Array) -> Array:
+        return self.space.chart_momentum(self._nodes(x), self._nodes(p)).reshape(-1)
 
     def normalised(self, q: Array) -> Array:
         return self.space.normalised(self._nodes(q)).reshape(-1)
@@ -169,6 +199,15 @@ class Product(Space):
 
     def velocity(self, q: Array, rates: Array) -> Array:
         return self._join("velocity", self._each("size", q, rates))
+
+    def chart_velocity(self, x: Array, rates: Array) -> Array:
+        return self._join("chart_velocity", self._each("dim", x, rates))
+
+    def chart_rates(self, x: Array, v: Array) -> Array:
+        return self._join("chart_rates", self._each("dim", x, v))
+
+    def chart_momentum(self, x: Array, p: Array) -> Array:
+        return self._join("chart_momentum", self._each("dim", x, p))
 
     def normalised(self, q: Array) -> Array:
         return self._join("normalised", self._each("size", q))

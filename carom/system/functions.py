@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
-from carom.numerics.linalg import matmul, matvec, solve
 from carom.spaces.space import Space
 
 EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
@@ -119,6 +118,10 @@ class Functions:
     def body_velocity(self, q, v) -> Float[Array, " dim"]:
         return v
 
+    def chart_rates(self, q, v) -> Float[Array, " dim"]:
+        """The rates of the coordinates with a velocity: the inverse of `body_velocity`."""
+        return v
+
     def body_momentum(self, q, p) -> Float[Array, " dim"]:
         return p
 
@@ -151,16 +154,21 @@ class ChartFunctions(Functions):
         return self.base.space.retract(self.centre, x)
 
     def body_velocity(self, q, v):
-        there, rates = jax.jvp(self._there, (q,), (v,))
         assert self.base.space is not None
-        return self.base.space.velocity(there, rates)  # (1)
+        return self.base.space.chart_velocity(q, v)  # (1)
 
-    def _matrix(self, x) -> Float[Array, "dim dim"]:
-        """D(x)."""
-        return jax.vmap(lambda column: self.body_velocity(x, column), out_axes=1)(jnp.eye(self.dim, dtype=x.dtype))
+    def chart_rates(self, q, v):
+        assert self.base.space is not None
+        return self.base.space.chart_rates(q, v)
 
     def body_momentum(self, q, p):
-        return solve(self._matrix(q).T, p)
+        assert self.base.space is not None
+        return self.base.space.chart_momentum(q, p)
+
+    def pulled_back(self, q, covectors) -> Float[Array, "*k dim"]:
+        """Dᵀ of one covector, or of each row of several."""
+        _, back = jax.vjp(lambda v: self.body_velocity(q, v), jnp.zeros(self.dim, q.dtype))
+        return back(covectors)[0] if covectors.ndim == 1 else jax.vmap(lambda row: back(row)[0])(covectors)
 
     def lagrangian(self, q, v, t):
         return self.base.lagrangian(self._there(q), self.body_velocity(q, v), t)
@@ -171,12 +179,12 @@ class ChartFunctions(Functions):
     def force(self, q, v, t):
         if not self.forced:
             return jnp.zeros(self.dim, q.dtype)
-        return matvec(self._matrix(q).T, self.base.force(self._there(q), self.body_velocity(q, v), t))
+        return self.pulled_back(q, self.base.force(self._there(q), self.body_velocity(q, v), t))
 
     def constraints(self, q, t):
         if self.system.constraints is None:
             return jnp.zeros((0, self.dim), q.dtype)
-        return matmul(self.base.constraints(self._there(q), t), self._matrix(q))
+        return self.pulled_back(q, self.base.constraints(self._there(q), t))
 
     def joints(self, q, t):
         return self.base.joints(self._there(q), t)

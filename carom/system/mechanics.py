@@ -161,8 +161,9 @@ class LagrangianMechanics(Mechanics):
 
     lumped = False
 
-    def __init__(self, functions: Functions, *, bilateral: bool = True):
+    def __init__(self, functions: Functions, *, bilateral: bool = True, around: "LagrangianMechanics | None" = None):
         super().__init__(functions, Contacts(functions))
+        self.around = around  # in a chart: the same system on its own space, whose mass is often simpler
         self.bilateral = bilateral and bool(self.system.joints or self.system.constraints is not None)
         q, v, t = jnp.zeros(self.size), jnp.zeros(self.dim), jnp.zeros(())
         q_free, v_free, t_free = (not used for used in depends_on(self._mass, q, v, t))
@@ -176,10 +177,10 @@ class LagrangianMechanics(Mechanics):
     def chart(self, q) -> "LagrangianMechanics":
         if self.functions.space is None:
             return self
-        return LagrangianMechanics(self.functions.chart(q), bilateral=self.bilateral)
+        return LagrangianMechanics(self.functions.chart(q), bilateral=self.bilateral, around=self.loose())
 
     def loose(self) -> "LagrangianMechanics":
-        return LagrangianMechanics(self.functions, bilateral=False) if self.bilateral else self
+        return LagrangianMechanics(self.functions, bilateral=False, around=self.around) if self.bilateral else self
 
     # -- the Lagrangian ------------------------------------------------------------------------------------------------
 
@@ -250,7 +251,7 @@ class LagrangianMechanics(Mechanics):
         if free is not None:
             mass = mass + free.T @ free
         if m == 0:
-            out, reaction = solve(mass, covectors), jnp.zeros((0, *covectors.shape[1:]), mass.dtype)
+            out, reaction = self._loose_response(q, v, t, mass, covectors), jnp.zeros((0, *covectors.shape[1:]), mass.dtype)
         else:
             A = self.constraints(q, t)
             block = jnp.concatenate(
@@ -260,6 +261,18 @@ class LagrangianMechanics(Mechanics):
             both = solve(block, jnp.concatenate([covectors, rest]))
             out, reaction = both[:n], both[n:]
         return (out, reaction) if free is None else (out - free.T @ (free @ covectors), reaction)
+
+    def _loose_response(self, q, v, t, mass, covectors) -> Float[Array, "n *k"]:
+        """M⁻¹ x; in a chart by D⁻¹ M⁻¹ D⁻ᵀ, with the M of the space."""
+        if self.around is None:
+            return solve(mass, covectors)
+        functions, around = self.functions, self.around
+        there, speed = functions.place(q), functions.body_velocity(q, v)
+
+        def one(covector):
+            return functions.chart_rates(q, around.inverse_mass_times(there, speed, t, functions.body_momentum(q, covector)))
+
+        return one(covectors) if covectors.ndim == 1 else jax.vmap(one, in_axes=1, out_axes=1)(covectors)
 
     # -- constraints -----------------------------------------------------------------------------------------------------
 

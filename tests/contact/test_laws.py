@@ -152,7 +152,7 @@ def random_closed(rng, k, m, n=6):
         touching=jnp.ones(k, bool),
         restitution=jnp.asarray(rng.uniform(0, 1, k)),
         friction=jnp.asarray(rng.uniform(0, 1, k)),
-        small=jnp.asarray(1e-9),  # ten times what the friction solver promises
+        rate_rounding=jnp.asarray(1e-9),  # ten times what the friction solver promises
     )
 
 

@@ -27,7 +27,7 @@ def test_a_star_touches_the_floor_with_its_corners():
     model = carom.models.star()
     for q in ([0.3, 1.2, 0.7], [0.0, 2.0, 4.0]):
         outline = picture(model.shape, np.array(q), 0.0, model.params)[0].points
-        gaps = model.system.bind(model.params, 3).gaps(np.array(q), 0.0)
+        gaps = model.system.bind(model.params, 3).contacts.gaps(np.array(q), 0.0)
         assert outline[:, 1].min() == pytest.approx(float(gaps.min()), abs=1e-14)  # sums of a few numbers of order 1
 
 

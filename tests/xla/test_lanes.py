@@ -111,7 +111,7 @@ def _cost_of_a_rate(lagrangian) -> int:
 
     def rate(p, mass):
         mechanics = system.bind({"mass": mass}, 2)
-        return mechanics.approach(jnp.zeros(2), mechanics.velocity(jnp.zeros(2), p, 0.0), 0.0)[1]
+        return mechanics.contacts.approach(jnp.zeros(2), mechanics.velocity(jnp.zeros(2), p, 0.0), 0.0)[1]
 
     jaxpr = jax.make_jaxpr(over_lanes(rate))(jnp.ones((2, LANES)), jnp.ones(LANES)).jaxpr
     return _operations(dce_jaxpr(jaxpr, [True])[0], (LANES,))

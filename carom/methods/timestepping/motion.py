@@ -148,7 +148,7 @@ class Timestepping(Method):
 
     def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
         motion = Motion(mechanics)
-        done = self.timestep(motion, start.q, start.memory, start.t, start.t_end - start.t, differentiable=start.differentiable)
+        done = self.timestep(motion, start.q, start.memory, start.t, start.dt, differentiable=start.differentiable)
         p = motion.mechanics.momentum(done.q, done.v, start.t_end)
         finite = jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(p))
         status = jnp.where(finite, done.status, NOT_FINITE).astype(jnp.int32)

@@ -146,7 +146,7 @@ class VariationalCollision(Method):
 
     def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
         if mechanics.contacts.num_contacts == 0:
-            out = self.flow(mechanics, without_energy=True)(start.q, start.p, start.t, start.t_end - start.t)
+            out = self.flow(mechanics, without_energy=True)(start.q, start.p, start.t, start.dt)
             return start.end(out.q, out.p, jnp.where(out.converged, OK, NOT_CONVERGED))
         if mechanics.system.transmits:
             return interfaces.step(self, mechanics, start)

@@ -18,8 +18,8 @@ time at one end of the interval then gives the energy at that end,
 and these two are what an impact at that end balances.
 
 Joints g(q, t) = 0 hold at both ends of the interval, g(q₁) = g(q) as the mean of ġ along the chord, by three Gauss points (exact
-for g of degree 6, and O(h⁶) otherwise): the multipliers below are those of RATTLE. Velocity constraints A(q) v = 0 act at the ends of
-the interval, with one multiplier λ (an impulse) for each,
+for g of degree 6, and O(h⁶) otherwise): the multipliers below are those of RATTLE. Velocity constraints A(q) v = 0 act at the ends
+of the interval, with one multiplier λ (an impulse) for each,
 
     p in (2) and (3) is replaced by p − A(q)ᵀλ,      A(q̄) Σⱼ bⱼ Wⱼ = 0,      p₁ is taken up to A(q₁)ᵀλ:                    (6)
 
