@@ -15,11 +15,12 @@ from jaxtyping import Array, Float
 
 from carom.errors import InputError
 from carom.many.trajectories import Ensemble
+from carom.methods.capabilities import require
 from carom.methods.loop import Grid, advance
 from carom.methods.method import Method, State
-from carom.methods.status import OK
+from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
-from carom.running.checks import Problem, check_grid, check_problem, check_step
+from carom.running.checks import Problem, check_grid, check_problem, check_quaternions, check_step, needs_of
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -64,8 +65,11 @@ def ensemble(
     `InputError` with the first lane it was found in.
     """
     longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
+    require(needs_of(system), method, "ensemble")
     lanes = _check_lanes(system, q0s, v0s, dt, params, each, t0)
     problem = lanes.problem
+    system = problem.system  # with its massless directions
+    require(problem.needs, method, "ensemble")
     check_step(problem.system, method, problem.params, longest)
     method.check(problem.system, problem.params, State(problem.t0, problem.q0, problem.p0), longest)
     saved = _saved_steps(save, total)
@@ -151,7 +155,7 @@ def _check_lanes(system, q0s, v0s, dt, params, each, t0) -> _Checked:
     own = [each[path[0].key] for (path, _), differs in zip(leaves, varies, strict=True) if differs]
     q, v = np.broadcast_to(q, (count, q.shape[1])), np.broadcast_to(v, (count, v.shape[1]))
     steps, assembly = np.broadcast_to(steps, (count,)), Assembly(tree, varies)
-    p, energy = _check_starts(system, assembly, shared, own, q, v, float(t0), problem.contact_names)
+    p, energy = _check_starts(problem.system, assembly, shared, own, q, v, float(t0), problem.contact_names)
     return _Checked(q, v, p, steps, energy, shared, own, assembly, problem)
 
 
@@ -170,14 +174,23 @@ def _rows(value: Any, name: str) -> np.ndarray:
 
 
 def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tuple[np.ndarray, np.ndarray]:
-    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles."""
+    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles, with unit quaternions, and
+    with a velocity that its constraints allow."""
+    for lane, row in enumerate(q if "rotations" in system.needs else ()):
+        check_quaternions(system, row, f"lane {lane}: ")
     momenta, energies = np.empty_like(v), np.empty(len(q))
     piece = 1 << 16
     for start in range(0, len(q), piece):
         part = slice(start, start + piece)
         inputs = LaneInputs(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
-        p, energy, gaps, width = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
+        p, energy, gaps, width, slip, reach = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
         momenta[part], energies[part] = p, energy
+        wrong = np.argwhere(np.abs(slip) > 1e-9 * (reach + 1e-300))
+        if len(wrong):
+            lane, row = wrong[0]
+            raise InputError(
+                f"lane {start + lane}: v0 violates the constraints: row {row} of A v0 is {slip[lane, row]:.6g}, and should be 0"
+            )
         bad = np.flatnonzero(~np.all(np.isfinite(p), axis=1) | ~np.isfinite(energy))
         if len(bad):
             raise InputError(f"lane {start + bad[0]}: the lagrangian or its derivatives are not finite at the initial state")
@@ -199,7 +212,9 @@ def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
         gaps = width = jnp.zeros(0)
         if m.contacts.num_contacts:
             gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
-        return m.momentum(q, v, t), m.energy(q, v, t), gaps, width
+        A = m.functions.constraints(q, t)
+        p = m.remove_reaction(q, m.momentum(q, v, t), t)
+        return p, m.energy(q, v, t), gaps, width, A @ v, jnp.abs(A) @ jnp.abs(v)
 
     return jax.vmap(one)(inputs.each, q, v)
 
@@ -231,7 +246,8 @@ class _Plan:
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
-        self.compact = "lanes" in method.offers and not system.transmits
+        # Rotations and long rows of nodes are more code than compaction can repeat for each of its stages.
+        self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes"}
         if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
             self.compact = not _scalar_functions(self.method, self.system, lanes)
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
@@ -359,7 +375,8 @@ def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: 
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
             grid = Grid(dt, one.step, until - one.step, most, longest, rows)
             chunk = advance(method, system, params, State(inputs.t0, one.q, one.p), grid)
-            status = chunk.status.astype(jnp.int32)
+            going_on = (chunk.status == TABLE_FULL) & (chunk.steps + chunk.num_impacts > 0)  # with an empty table
+            status = jnp.where(going_on, OK, chunk.status).astype(jnp.int32)
             return LaneStates(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
 
         return jax.lax.while_loop(going, go_on, one)

@@ -64,6 +64,9 @@ def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, wh
             "Try a smaller dt or less friction; contacts and joints that contradict one another have no solution"
         )
         return Status("contact_unsolved", text, False, step, t)
+    if code == codes.TABLE_FULL:
+        text = f"{at}: {codes.Outcome(code).sentence}{where}: more of them fall into one step than are kept. Take a smaller dt"
+        return Status("table_full", text, False, step, t)
     raise AssertionError(f"unknown status code {code}")
 
 

@@ -71,7 +71,8 @@ def check_constraints(system: System, params, here: Here, q: np.ndarray, v: np.n
 
 
 def _look_at(system: System, params, q, t) -> Here:
-    return jax.device_get(_look(system, params, jnp.asarray(q), jnp.zeros(q.shape if system.space is None else system.space.dim), jnp.asarray(t)))
+    v = jnp.zeros(q.size if system.space is None else system.space.dim)
+    return jax.device_get(_look(system, params, jnp.asarray(q), v, jnp.asarray(t)))
 
 
 def _culprit(A: np.ndarray) -> str:

@@ -61,7 +61,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     if not np.isfinite(start):
         raise InputError(f"t0 must be a finite number; got {t0}")
     params = _parameters(params)
-    _check_quaternions(system, q)
+    check_quaternions(system, q)
     if "nodes" in system.needs:
         return _check_lumped(system, q, v, params, start, v0 is None)
     names, owner = _structure(system, q, params)
@@ -253,13 +253,13 @@ def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
     return m.masses, m.potential(q), m.force(q), m.pull_back(q), gaps, width, shared
 
 
-def _check_quaternions(system: System, q: np.ndarray) -> None:
+def check_quaternions(system: System, q: np.ndarray, where: str = "") -> None:
     for i, name in enumerate(system.space.names if system.space is not None else ()):
         if name.rstrip("0123456789") != "qw" or "rotations" not in system.needs:
             continue
         norm = float(np.sum(q[i : i + 4] ** 2))
         if abs(norm - 1) > 1e-9:
-            raise InputError(f"q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
+            raise InputError(f"{where}q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
 
 
 def needs_of(system: Any) -> frozenset[str]:

@@ -111,5 +111,5 @@ def test_bad_states_are_refused():
         model.solve(TRAPEZOIDAL, q0=[0, 0, 0.1, 1, 0, 0, 0])
     with pytest.raises(carom.InputError, match="unit quaternion"):
         model.solve(TRAPEZOIDAL, q0=[0, 0, 5, 1, 1, 0, 0])
-    with pytest.raises(ValueError, match="vector spaces"):
-        carom.rollout(model.system, TRAPEZOIDAL, model.q0, model.v0, dt=0.01, num_steps=1, params=model.params)
+    with pytest.raises(carom.InputError, match="vectors of lengths 7 and 6"):
+        carom.rollout(model.system, TRAPEZOIDAL, model.q0, [0.0] * 7, dt=0.01, num_steps=1, params=model.params)

@@ -156,7 +156,7 @@ def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneState
         return _Schedule(states, now.waiting, hard)
 
     start = _Schedule(states, nobody, nobody)
-    return jax.lax.while_loop(lambda now: jnp.any(active(now.states)), round_, start).states
+    return jax.lax.while_loop(lambda now: jnp.any(active(now.states)), _round, start).states
 
 
 def _running_count(flags: Bool[Array, " lanes"]) -> Int[Array, " lanes"]:

@@ -59,7 +59,7 @@ class Rule(eqx.Module):
     symmetric: eqx.AbstractVar[bool]  # Φ_{−h} inverts Φ_h: composition to higher order asks for it
     preserves = ("momentum", "symplectic")
     steps_nodes = False  #                  knows how to step masses at nodes
-    stability_limit: float | property = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
+    stability_limit = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
 
     @property
     def name(self) -> str:
