@@ -1,5 +1,6 @@
 """The event-driven method: the motion in continuous time, impact by impact."""
 
+import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import diffrax
@@ -127,7 +128,7 @@ class EventDriven(Method):
     def replayed_flow(self, mechanics: Mechanics):
         """The motion of a leg in a fixed number of steps of the solver, whose derivatives are those of the motion, to the accuracy
         of these steps. Where they end elsewhere than the run did, there is no derivative."""
-        n = mechanics.dim
+        n, solver = mechanics.dim, _differentiable(self.solver)
 
         def flow(q, p, t, s):
             def step(carry, _):
@@ -135,7 +136,7 @@ class EventDriven(Method):
                 field = lambda s, y, t: jnp.concatenate(mechanics.motion(y[:n], y[n:], t + s))  # noqa: E731
                 terms, zero, h = diffrax.ODETerm(field), jnp.zeros_like(t), s / REPLAY_STEPS
                 y = jnp.concatenate([q, p])
-                y, *_ = self.solver.step(terms, zero, h, y, t, self.solver.init(terms, zero, h, y, t), False)
+                y, *_ = solver.step(terms, zero, h, y, t, solver.init(terms, zero, h, y, t), False)
                 q = _on_joints(mechanics, y[:n], t + h)
                 return (q, mechanics.remove_reaction(q, y[n:], t + h), t + h), None
 
@@ -157,6 +158,12 @@ class EventDriven(Method):
         )  # fmt: skip
         now = _output_step(self, mechanics, now, start.t_end, start.dt, start.step)
         return StepEnd(now.q, now.p, now.status, now.table, now.num_impacts, _Memory(now.pace, now.flown, now.idle))
+
+
+def _differentiable(solver: diffrax.AbstractAdaptiveSolver) -> diffrax.AbstractAdaptiveSolver:
+    """The same solver with loops over its stages that have a reverse mode."""
+    loops = {field.name for field in dataclasses.fields(solver)} & {"scan_kind"}  # pyright: ignore[reportArgumentType]
+    return dataclasses.replace(solver, scan_kind="bounded") if loops else solver  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 # -- one step of the output grid -----------------------------------------------------------------------------------------
