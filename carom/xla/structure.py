@@ -37,7 +37,7 @@ def _reached(jaxpr: Any, wanted: Sequence[bool] | None = None) -> set[Any]:
         used = [var in live for var in eqn.outvars]
         if not any(used):
             continue
-        inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit") else None
+        inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit", "xla_metadata_call") else None
         if inner is not None:
             reached = _reached(inner.jaxpr, used)
             live |= {v for v, i in zip(eqn.invars, inner.jaxpr.invars, strict=True) if i in reached and _is_var(v)}
