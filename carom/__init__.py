@@ -14,6 +14,10 @@ import jax as _jax
 
 _jax.config.update("jax_enable_x64", True)
 
+from carom.xla.programs import keep_programs as _keep_programs
+
+_keep_programs()
+
 from carom import diagnostics, drawing, models
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint

@@ -1,7 +1,7 @@
 """This machine: its processor, its cores, and the user's folder for what can be computed again.
 
-A compiled program, and the answer to whether XLA makes one kernel of it, belong to a processor and to versions: `environment` names both,
-so that a home folder that several machines share holds one answer for each.
+A compiled program, and the answer to whether XLA makes one kernel of it, belong to a processor and to versions: `environment` names
+both, so that a home folder that several machines share holds one answer for each.
 """
 
 import hashlib

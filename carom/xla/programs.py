@@ -4,9 +4,9 @@ The folder is bounded (`LARGEST` bytes, the least used programs go first), one p
 read or written, so that processes do not see each other's halves. A folder that the user gave to JAX is left as it is, and
 CAROM_CACHE=0 turns this one off.
 
-On processors with AVX-512 XLA compiles with two preferences (no gather, no scatter) which its loader then does not find among the features
-of the same processor: it says so on stderr, 3.5 kB for every program it loads, and loads it (openxla/xla issue 44565). There
-XLA's messages below fatal are turned off, unless the user has chosen a level.
+On processors with AVX-512 XLA compiles with two preferences (no gather, no scatter) which its loader then does not find among the
+features of the same processor: it says so on stderr, in 3.5 kB for every program it loads, and loads it (openxla/xla issue 44565).
+There XLA's messages below fatal are turned off, unless the user has chosen a level.
 """
 
 import importlib.util
