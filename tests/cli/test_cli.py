@@ -6,13 +6,11 @@ import signal
 import subprocess
 import sys
 
-import jax
 import pytest
 from typer.testing import CliRunner
 
 import carom
 from carom.cli import commands as cli
-from carom.cli import terminal
 from carom.cli.parsing import build_rule
 
 RUN = ["run", "corner", "--rule", "trapezoidal", "--steps", "200"]  # compiles once for this file

@@ -46,7 +46,7 @@ def test_not_where_the_user_says_no_or_elsewhere(tmp_path):
     own = tmp_path / "own"
     told = run(JAX_COMPILATION_CACHE_DIR=str(own), CAROM_CACHE_DIR=str(tmp_path)).stdout
     assert told.startswith(f"{own}|the folder that JAX was given|-1")  # as it was, also without a bound
-    later = "import jax; jax.config.update('jax_compilation_cache_dir', %r)\n" % str(own)
+    later = f"import jax; jax.config.update('jax_compilation_cache_dir', {str(own)!r})\n"
     assert run(later + SOLVE, CAROM_CACHE_DIR=str(tmp_path)).stdout.startswith(f"{own}|the folder")
     assert not (tmp_path / "programs").exists()
 
@@ -89,21 +89,21 @@ def test_cores_without_affinity(monkeypatch):
     assert machine.cores() == os.cpu_count()
 
 
-class TestTheLoaderIsQuiet:
+@pytest.fixture(scope="module")
+def forged(tmp_path_factory):
     """A kept program whose list of features has one that no processor has: XLA's loader tells about it at length."""
+    folder = tmp_path_factory.mktemp("forged")
+    folder = Path(run(CAROM_CACHE_DIR=str(folder)).stdout.split("|")[0])
+    for file in folder.glob("*-cache"):
+        try:
+            text = zlib.decompress(file.read_bytes())
+        except zlib.error:
+            pytest.skip("this Python packs the programs otherwise")
+        file.write_bytes(zlib.compress(text.replace(b"+sse4.2", b"+sse9.9").replace(b"+neon", b"+noen")))
+    return folder.parents[1]
 
-    @pytest.fixture(scope="class")
-    def forged(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("forged")
-        folder = Path(run(CAROM_CACHE_DIR=str(folder)).stdout.split("|")[0])
-        for file in folder.glob("*-cache"):
-            try:
-                text = zlib.decompress(file.read_bytes())
-            except zlib.error:
-                pytest.skip("this Python packs the programs otherwise")
-            file.write_bytes(zlib.compress(text.replace(b"+sse4.2", b"+sse9.9").replace(b"+neon", b"+noen")))
-        return folder.parents[1]
 
+class TestTheLoaderIsQuiet:
     def test_where_it_is_known_to_complain(self, forged):
         told = run("import carom.xla.programs as p; p.quiet_loader()\n" + SOLVE, CAROM_CACHE_DIR=str(forged)).stderr
         assert "SIGILL" not in told
