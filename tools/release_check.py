@@ -51,7 +51,9 @@ def build(work: Path) -> Path:
     run(python, "-m", "build", "--outdir", str(work / "dist"), str(ROOT), cwd=work)
     (wheel,), (sdist,) = (work / "dist").glob("*.whl"), (work / "dist").glob("*.tar.gz")
     inside = set(zipfile.ZipFile(wheel).namelist())
-    missing = [name for name in IN_WHEEL if name not in inside] + ([] if any(n.endswith("/LICENSE") for n in inside) else ["LICENSE"])
+    missing = [name for name in IN_WHEEL if name not in inside] + (
+        [] if any(n.endswith("/LICENSE") for n in inside) else ["LICENSE"]
+    )
     strangers = sorted({name.split("/")[0] for name in inside if not name.startswith(("carom/", "carom-"))})
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}

@@ -1,4 +1,4 @@
-"""A short look at an installation, without pytest: one run of each kind, held against what mechanics says. `python tools/smoke.py`"""
+"""A short look at an installation, without pytest: one run of each kind, held against what mechanics says."""
 
 import sys
 import time
@@ -71,7 +71,9 @@ CHECKS = (particle, star, gradient, ensemble, zeno, moreau, event_driven, rigid)
 
 def main() -> int:
     state, failed = kernel_state(), 0
-    print(f"carom {carom.__version__}, Python {sys.version.split()[0]}, jax {jax.__version__}, one kernel: {state.on} ({state.why})")
+    print(
+        f"carom {carom.__version__}, Python {sys.version.split()[0]}, jax {jax.__version__}, one kernel: {state.on} ({state.why})"
+    )
     for check in CHECKS:
         clock = time.perf_counter()
         try:
