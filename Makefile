@@ -8,10 +8,10 @@ READY_BENCH := $(VENV)/.ready-bench
 READY_DOCS := $(VENV)/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench stress docs clean
+.PHONY: help demo test test-isa test-sensitive test-versions release-check lint bench stress docs clean
 
 help: ## show these targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 demo: $(READY) ## the star of the paper over 1500 impacts: a table, pictures and a report to open, in out/
 	$(BIN)/carom demo --out out
@@ -21,6 +21,18 @@ test: $(READY) ## all tests but the long ones
 
 stress: $(READY) ## the long tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m stress
+
+test-isa: $(READY) ## all tests under every set of instructions that the processor has
+	$(BIN)/python tools/isa.py
+
+test-sensitive: $(READY) ## those that rounding could upset, under two sets of instructions besides the machine's own
+	$(BIN)/python tools/isa.py SSE4_2 AVX -- -n 2 --dist worksteal -m "sensitive and not stress"
+
+test-versions: $(READY) ## a smoke test with several versions of Python and JAX, in out/versions
+	$(BIN)/python tools/versions.py
+
+release-check: $(BIN)/python ## sdist and wheel, installed into a clean environment, with every extra
+	$(BIN)/python tools/release_check.py
 
 lint: $(READY) ## ruff and pyright
 	$(BIN)/ruff check .

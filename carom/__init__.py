@@ -14,43 +14,81 @@ import jax as _jax
 
 _jax.config.update("jax_enable_x64", True)
 
-from carom import diagnostics, drawing, models
-from carom.contact.contact import Contact
-from carom.contact.joint import Joint
-from carom.errors import CaromError, InputError, SolveError, SweepError
-from carom.many.ensemble import ensemble
-from carom.many.expectation import expectation
-from carom.many.sweep import sweep
-from carom.many.trajectories import Ensemble
-from carom.methods.hybrid import Hybrid
-from carom.methods.timestepping.moreau import MoreauJean
-from carom.methods.timestepping.time_dg import TimeDG
-from carom.methods.variational.collision import Variational, VariationalCollision
-from carom.methods.variational.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
-from carom.results.solution import Impacts, Solution, Status
-from carom.results.store import load
-from carom.running.rollout import rollout
-from carom.running.solve import solve
-from carom.spaces.groups import SE3, SO3
-from carom.spaces.space import Euclidean, Power, Product
-from carom.system.impact_map import impact_map
-from carom.system.lumped import LumpedSystem
-from carom.system.system import System
+from carom.xla.programs import keep_programs as _keep_programs
+
+_keep_programs()
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES says the same
+    from carom import diagnostics, drawing, models
+    from carom.contact.contact import Contact
+    from carom.contact.joint import Joint
+    from carom.errors import CaromError, InputError, SolveError, SweepError
+    from carom.many.ensemble import ensemble
+    from carom.many.expectation import expectation
+    from carom.many.sweep import sweep
+    from carom.many.trajectories import Ensemble
+    from carom.methods.event_driven import EventDriven
+    from carom.methods.hybrid import Hybrid
+    from carom.methods.timestepping.moreau import MoreauJean
+    from carom.methods.timestepping.time_dg import TimeDG
+    from carom.methods.variational.collision import Variational, VariationalCollision
+    from carom.methods.variational.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
+    from carom.results.solution import Impacts, Solution, Status
+    from carom.results.store import load
+    from carom.running.rollout import rollout
+    from carom.running.solve import solve
+    from carom.spaces.groups import SE3, SO3
+    from carom.spaces.space import Euclidean, Power, Product
+    from carom.system.impact_map import impact_map
+    from carom.system.lumped import LumpedSystem
+    from carom.system.system import System
 
 __version__ = "0.1.0"
 
+# Loaded when first asked for: what a program does not use costs it no time. tests/test_house.py compares this with the list above.
+_HOMES = {
+    "carom.contact.contact": "Contact",
+    "carom.contact.joint": "Joint",
+    "carom.errors": "CaromError InputError SolveError SweepError",
+    "carom.many.ensemble": "ensemble",
+    "carom.many.expectation": "expectation",
+    "carom.many.sweep": "sweep",
+    "carom.many.trajectories": "Ensemble",
+    "carom.methods.event_driven": "EventDriven",
+    "carom.methods.hybrid": "Hybrid",
+    "carom.methods.timestepping.moreau": "MoreauJean",
+    "carom.methods.timestepping.time_dg": "TimeDG",
+    "carom.methods.variational.collision": "Variational VariationalCollision",
+    "carom.methods.variational.rules": "Composition Galerkin Gamma Left Midpoint Right Rule Trapezoidal",
+    "carom.results.solution": "Impacts Solution Status",
+    "carom.results.store": "load",
+    "carom.running.rollout": "rollout",
+    "carom.running.solve": "solve",
+    "carom.spaces.groups": "SE3 SO3",
+    "carom.spaces.space": "Euclidean Power Product",
+    "carom.system.impact_map": "impact_map",
+    "carom.system.lumped": "LumpedSystem",
+    "carom.system.system": "System",
+}
+_MODULES = ("diagnostics", "drawing", "models", "report")
+_WHERE = {name: home for home, names in _HOMES.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> object:
-    """EventDriven stands on diffrax and carom.report on matplotlib, whose imports take a second: loaded when asked for."""
-    if name == "report":
-        import importlib
+    from importlib import import_module
 
-        return importlib.import_module("carom.report")
-    if name == "EventDriven":
-        from carom.methods.event_driven import EventDriven
+    if name in _MODULES:
+        return import_module(f"carom.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'carom' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_WHERE[name]), name)
+    return found
 
-        return EventDriven
-    raise AttributeError(f"module 'carom' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
 
 
 __all__ = [

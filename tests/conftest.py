@@ -1,16 +1,27 @@
-"""Runs that several tests look at, computed once; and programs, compiled once for all workers and processes."""
+"""Runs that several tests look at, computed once; and programs, compiled once for all workers and processes.
+
+Tests whose numbers depend on the last bit (chaotic runs, comparisons to rounding, statistics of ensembles) are marked `sensitive`:
+`make test-isa` runs the suite under every set of instructions, and .ci/run the sensitive part under two more.
+"""
 
 import os
+import re
 import signal
 from pathlib import Path
 
 # Before jax is loaded. What one test compiles is found again by the other worker, by commands in other processes, and next time.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
+# JAX keeps programs for other flags of XLA apart; a folder for each set of instructions lets one see that it does.
+ISA = re.search(r"xla_cpu_max_isa=(\w+)", os.environ.get("XLA_FLAGS", ""))
+KEPT = Path(__file__).parent.parent / ".pytest_cache" / f"jax-{ISA[1] if ISA else 'own'}"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(KEPT))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 import pytest
 
 import carom
+
+for name in carom.__all__:
+    getattr(carom, name)  # tests reach for modules that a program loads when it needs them
 
 TRAPEZOIDAL = carom.VariationalCollision(carom.Trapezoidal())
 ORDER_4 = carom.VariationalCollision(carom.Composition(carom.Trapezoidal(), 4))

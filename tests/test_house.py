@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -87,6 +89,27 @@ def test_public_names_exist_and_say_what_they_are():
     assert len(set(carom.__all__)) == len(carom.__all__)
     for name in carom.__all__:
         assert getattr(carom, name).__doc__, f"carom.{name} has no docstring"
+
+
+def test_public_names_are_where_the_package_says():
+    """carom/__init__.py lists its names for readers, for loading and for `import *`: thrice the same."""
+    read = {}
+    for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text())):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            read = {alias.name: line.module for line in node.body if isinstance(line, ast.ImportFrom) for alias in line.names}
+    modules = {name for name, home in read.items() if home == "carom"}
+    assert {name: home for name, home in read.items() if name not in modules} == carom._WHERE
+    assert set(read) == set(carom.__all__) and modules | {"report"} == set(carom._MODULES)
+
+
+def test_importing_carom_loads_little():
+    """What takes long to load is loaded by those who use it: `import carom` is hardly more than `import jax`."""
+    heavy = ["equinox", "diffrax", "xarray", "zarr", "pandas", "matplotlib", "plotly", "numba", "typer", "rich", "carom.models"]
+    code = "import jax, sys, time; start = time.perf_counter(); import carom; took = time.perf_counter() - start\n"
+    code += f"print(took, *(name for name in {heavy} if name in sys.modules))"
+    took, *loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []
+    assert float(took) < 0.3  # seconds over jax itself: 0.01 on a machine that does nothing else
 
 
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):

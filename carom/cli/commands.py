@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from carom.cli.bench import bench
+from carom.cli.info import info
 from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_values, settable
 from carom.cli.reproducing import EPILOG, reproduce
-from carom.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, OK, console, fail, folder, lists, note, plain, use_cache
+from carom.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, OK, console, fail, folder, lists, note, plain
 
 FILES = (".zarr", ".nc", ".html", ".json", ".png", ".gif", ".mp4")
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
@@ -29,6 +30,7 @@ app = typer.Typer(
 
 
 app.command()(bench)
+app.command()(info)
 
 
 def main() -> None:
@@ -138,7 +140,6 @@ def run(
     except ValueError as error:
         fail(str(error), BAD_INPUT)
     try:
-        use_cache()
         num_steps = steps if steps is not None else MOST_STEPS if impacts is not None else problem.num_steps
         solution = problem.solve(
             method,
@@ -223,7 +224,6 @@ def sweep(
 
     options = {name: value for name, value in {"dt": dt, "num_steps": steps}.items() if value is not None}
     try:
-        use_cache()
         grid = dict(parse_values(text) for text in vary)
         dataset = run_sweep(
             known_model(model),
@@ -270,7 +270,6 @@ def convergence(
         folder(out)
     except ValueError as error:
         fail(str(error), BAD_INPUT)
-    use_cache()
     total = len(studies.methods(range(1, degrees + 1))) * len(studies.problems())
     silent = no_progress or not sys.stderr.isatty()
     work = studies.convergence(range(1, degrees + 1))
@@ -303,7 +302,6 @@ def demo(
         folder(out)
     except ValueError as error:
         fail(str(error), BAD_INPUT)
-    use_cache()
     star, _ = build_model("star", [])
     labels = {"trapezoidal": "trapezoidal (order 2)", "composition:4": "composition (order 4)"}
     runs = {

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from carom.cli.terminal import BAD_INPUT, INTERRUPTED, console, fail, folder, note, use_cache
+from carom.cli.terminal import BAD_INPUT, INTERRUPTED, console, fail, folder, note
 
 EPILOG = "`carom reproduce rodriguez2025` · one paper   `carom reproduce fetecau2003/fig-4` · one figure   `--list` · all of them"
 
@@ -34,7 +34,6 @@ def reproduce(
         folder(out)
     except (ValueError, CaromError) as error:
         fail(str(error), BAD_INPUT)
-    use_cache()
     results: list[Any] = []
     target = table or out / "reproduction.md"
     for number, exhibit in enumerate(exhibits, 1):

@@ -1,15 +1,13 @@
-"""What the commands share: exit codes, messages on the terminal, folders, plain data, and the cache of compiled programs."""
+"""What the commands share: exit codes, messages on the terminal, folders, and plain data."""
 
 import math
 import os
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-CACHE_FROM = 0.2  # seconds: what compiles faster is not worth a file
 
 
 def console(stderr: bool = False) -> Any:
@@ -55,31 +53,3 @@ def lists(params: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     return {key: np.asarray(value).tolist() for key, value in params.items()}
-
-
-def use_cache() -> None:
-    """Keep compiled programs between runs. Without a folder to write to, everything works as before, only slower to start."""
-    import jax
-
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return
-    place = _cache_folder()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        if not os.access(place, os.W_OK):
-            return
-    except (OSError, RuntimeError):
-        return
-    jax.config.update("jax_compilation_cache_dir", str(place))
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place)  # for processes started from here
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHE_FROM)
-
-
-def _cache_folder() -> Path:
-    if os.environ.get("XDG_CACHE_HOME"):
-        return Path(os.environ["XDG_CACHE_HOME"]) / "carom"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "carom"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "carom"
-    return Path.home() / ".cache" / "carom"

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from carom.named import Named
@@ -90,4 +91,4 @@ def _coefficient(value: Any, what: str, where: str, upper: float | None) -> Floa
     if not number >= 0 or (upper is not None and number > upper):
         limits = "≥ 0" if upper is None else f"in [0, {upper:g}]"
         raise ValueError(f"{where}: {what} must be {limits}; got {number}")
-    return jnp.asarray(number, jnp.float64)
+    return jnp.asarray(np.asarray(number))  # by way of numpy, or JAX compiles a program to convert it

@@ -1,7 +1,6 @@
 """Many trajectories at once: blocks of lanes on all cores of a CPU, or on all GPUs."""
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,6 +23,7 @@ from carom.running.checks import Problem, check_grid, check_problem, check_quate
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
+from carom.xla.machine import cores
 from carom.xla.over_lanes import over_lanes
 from carom.xla.structure import primitives
 
@@ -251,7 +251,7 @@ class _Plan:
         if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
             self.compact = not _scalar_functions(self.method, self.system, lanes)
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
-        self.workers = len(os.sched_getaffinity(0)) if on_cpu and len(devices) == 1 else len(devices)
+        self.workers = cores() if on_cpu and len(devices) == 1 else len(devices)
         self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
         self.pool = max(1, self.block * POOL // BLOCK if on_cpu else self.block // GPU_SHARE)
         blocks = -(-count // self.block)

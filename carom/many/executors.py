@@ -6,7 +6,6 @@ after `retries` more times its exception is yielded instead of a result.
 
 import concurrent.futures
 import multiprocessing
-import os
 import pickle
 import sys
 import time
@@ -15,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from carom.errors import InputError
+from carom.xla.machine import cores
 
 Task = tuple[int, list[dict[str, Any]]]
 Work = Callable[[list[dict[str, Any]]], Any]
@@ -30,13 +30,9 @@ def run_blocks(
     elif workers == 0 or not tasks:
         results = _here(work, tasks, retries)
     else:
-        results = _in_pool(work, tasks, min(workers or _cores(), len(tasks)), retries)
+        results = _in_pool(work, tasks, min(workers or cores(), len(tasks)), retries)
     sizes = {number: len(points) for number, points in tasks}
     return _with_progress(results, sizes, total, progress)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compute(pickled: bytes, points: list[dict[str, Any]]) -> Any:

@@ -13,6 +13,7 @@ from carom.drawing import Film, film_of_run
 from carom.methods import status as codes
 from carom.numerics.sequences import accumulation_time
 from carom.system.system import System
+from carom.xla.kernel import kernel_state
 
 MANY_CONTACTS = 32  # more gaps than these are not kept one by one
 
@@ -248,6 +249,7 @@ class Solution:
             "seconds": self.seconds,
             "compile_seconds": self.compile_seconds,
             "microseconds_per_step": 1e6 * self.seconds / max(self.num_steps, 1),
+            "one_kernel": kernel_state(ask=False).on,  # in this process; None where nothing has run
         }
 
     def __repr__(self) -> str:

@@ -8,21 +8,24 @@ particle (order 4, history stored): 2.0 µs per step without them, 0.10 µs with
 The attributes are hints: a version of XLA that does not know them ignores them, and the numbers stay the same. Some operations
 (LAPACK, sorting, large matrix products) cannot live inside such a function, and are looked for first. An argument that nothing
 in the function needs makes XLA's compiler abort; since an abort cannot be caught, the function is handed a `witness` of all its
-arguments to depend on, and the hints are given only to versions of JAX that the tests have run with. CAROM_SINGLE_KERNEL=0 in the
-environment turns them off, CAROM_SINGLE_KERNEL=1 on for any version.
+arguments to depend on, and the hints are given only where a trial in another process has gone well (probe.py, once per machine and
+version). CAROM_SINGLE_KERNEL=0 in the environment turns them off, CAROM_SINGLE_KERNEL=1 on, without a trial. README.md in
+this folder says what all this relies on.
 """
 
 import os
+import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.xla_metadata import set_xla_metadata
+from jax.experimental import xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
-_TESTED_VERSIONS = ("0.10.1",)
+from carom.xla.probe import known_verdict, verdict
 
 # Primitives that XLA's CPU backend does not turn into plain code in place.
 _FOREIGN = frozenset(
@@ -89,6 +92,36 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: call(*args) if _inside.get() else function(*args)
 
 
+class KernelState(NamedTuple):
+    """Do programs run as one kernel, and why? `on` is None where nobody has asked yet."""
+
+    on: bool | None
+    why: str
+    surprising: bool = False  # slower than it should be, and nobody asked for that
+
+
+def kernel_state(ask: bool = True) -> KernelState:
+    """Whether programs run as one kernel in this process. `ask`: try it out, in another process, if that was never done here."""
+    if jax.default_backend() != "cpu":
+        return KernelState(False, f"programs run on {jax.default_backend()}, which has no use for it")
+    wish = os.environ.get("CAROM_SINGLE_KERNEL")
+    if wish is not None:
+        return KernelState(wish != "0", f"CAROM_SINGLE_KERNEL={wish}")
+    found = verdict() if ask else known_verdict()
+    if found is None:
+        return KernelState(None, "not tried yet")
+    return KernelState(found.works, found.why, surprising=not found.works)
+
+
+@cache
+def _warn_once(why: str) -> None:
+    warnings.warn(
+        f"programs do not run as one kernel and are some twenty times slower than they could be: {why}. "
+        "`carom info` says more; CAROM_SINGLE_KERNEL=0 silences this",
+        stacklevel=2,
+    )
+
+
 def inside_kernel() -> bool:
     """Is a kernel being traced?"""
     return _inside.get()
@@ -102,11 +135,13 @@ def once(values: Any) -> Any:
 
 def tagged(jitted: Callable[..., Any], **attributes: str) -> Callable[..., Any]:
     """A jitted function whose calls carry attributes for XLA."""
+    if hasattr(xla_metadata, "xla_metadata_call2"):  # jax 0.11: a call with attributes of its own; its derivatives have none
+        return xla_metadata.xla_metadata_call2(jitted, attributes, ad_metadata="drop")
 
     def call(*args):
         leaves, tree = jax.tree.flatten(jitted(*args))
-        leaves[0] = set_xla_metadata(leaves[0], **attributes)  # goes to the call that it comes from
-        return jax.tree.unflatten(tree, leaves)
+        # An attribute given to a result goes to the call that it comes from. All of them: one that is not used later is dropped.
+        return jax.tree.unflatten(tree, [xla_metadata.set_xla_metadata(leaf, **attributes) for leaf in leaves])
 
     return call
 
@@ -128,8 +163,10 @@ def _witness(args: Any) -> jax.Array:
 
 
 def _enabled() -> bool:
-    wish = os.environ.get("CAROM_SINGLE_KERNEL")
-    return jax.default_backend() == "cpu" and (jax.__version__ in _TESTED_VERSIONS if wish is None else wish != "0")
+    state = kernel_state()
+    if not state.on and state.surprising:
+        _warn_once(state.why)
+    return bool(state.on)
 
 
 def _is_foreign(jaxpr: Any) -> bool:

@@ -112,6 +112,7 @@ REDUCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
+    "xla_metadata_call": "jaxpr",
     "closed_call": "call_jaxpr",
     "core_call": "call_jaxpr",
     "remat": "jaxpr",

@@ -6,22 +6,15 @@ import signal
 import subprocess
 import sys
 
-import jax
 import pytest
 from typer.testing import CliRunner
 
 import carom
 from carom.cli import commands as cli
-from carom.cli import terminal
 from carom.cli.parsing import build_rule
 
 RUN = ["run", "corner", "--rule", "trapezoidal", "--steps", "200"]  # compiles once for this file
 REST = [*RUN[:-1], "250", "--set", "restitution=0.2"]  # comes to rest within these steps
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch):
-    monkeypatch.setattr(cli, "use_cache", lambda: None)
 
 
 def call(*arguments):
@@ -199,25 +192,3 @@ def test_version_and_help_from_a_shell():
     version = subprocess.run([sys.executable, "-m", "carom.cli", "--version"], capture_output=True, text=True, check=True)
     assert version.stdout == f"carom {carom.__version__}\n"
     assert "carom run star" in call("run", "--help").stdout
-
-
-class TestCache:
-    @pytest.fixture(autouse=True)
-    def restore(self, monkeypatch):
-        monkeypatch.undo()  # the real use_cache
-        monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-        before = jax.config.jax_compilation_cache_dir
-        yield
-        jax.config.update("jax_compilation_cache_dir", before)
-
-    def test_compiled_programs_are_kept(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        terminal.use_cache()
-        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "carom")
-
-    def test_a_folder_that_cannot_be_made_breaks_nothing(self, monkeypatch, tmp_path):
-        (tmp_path / "file").write_text("")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-        before = jax.config.jax_compilation_cache_dir
-        terminal.use_cache()
-        assert jax.config.jax_compilation_cache_dir == before

@@ -35,6 +35,7 @@ def test_energy_jumps_at_impacts_by_exactly_the_known_kick(particle_run):
     assert abs(change[run.impacts.step[0]] - wrong[0]) > 1e-6  # control: the kick has a sign
 
 
+@pytest.mark.sensitive
 def test_particle_figures(particle_run):
     assert particle_run.num_steps == pytest.approx(90_264, abs=2)
     assert np.max(np.abs(particle_run.energy_error)) == pytest.approx(4.78e-4, rel=5e-3)
@@ -54,6 +55,7 @@ def sawtooth(num_impacts, h=H, g=G, height=1.0):
     return np.array(times), np.array(energies)
 
 
+@pytest.mark.sensitive
 def test_sawtooth_map_over_100_000_impacts():
     run = carom.models.particle().solve(TRAPEZOIDAL, num_steps=10**8, max_impacts=100_000, stride=1000)
     times, energies = sawtooth(100_000)
@@ -68,27 +70,32 @@ def test_sawtooth_map_over_100_000_impacts():
     assert np.max(np.abs(run.impacts.t - other)) > 1e-5  # control: the map of another step is told apart
 
 
+@pytest.mark.sensitive
 def test_no_penetration(particle_run, star_run, star_run_4):
     for run in (particle_run, star_run, star_run_4):
         assert penetration(run, samples=3) < 100 * EPS * np.max(np.abs(run.q))  # roundings of the coordinates
 
 
+@pytest.mark.sensitive
 def test_star_with_the_rule_of_the_paper_walks_randomly(star_run):
     assert len(star_run.impacts) >= 1500
     assert 2e-5 < np.max(np.abs(star_run.energy_error)) < 1e-3  # zero-mean kicks, so the size varies from run to run
     assert np.ptp(star_run.p[:, 0]) == 0.0
 
 
+@pytest.mark.sensitive
 def test_star_with_order_4_keeps_its_energy(star_run_4, star_run):
     assert np.max(np.abs(star_run_4.energy_error)) < 1e-12
     assert np.max(np.abs(star_run.energy_error)) > 1e-6  # control: order 2 does not
 
 
+@pytest.mark.sensitive
 def test_star_in_the_cubic_potential():
     run = carom.models.star(cubic=0.1).solve(ORDER_4, num_steps=10**6, max_impacts=1500)
     assert np.max(np.abs(run.energy_error)) < 1e-7
 
 
+@pytest.mark.sensitive
 @pytest.mark.stress
 def test_star_impacts_agree_with_another_rule_before_chaos():
     """Two rules of high order see the same first impacts; linear gravity is exact for both, so to rounding and its growth."""
@@ -104,6 +111,7 @@ def test_order_4_keeps_the_particle_bounded():
     assert abs(run.energy_drift) < 1e-10
 
 
+@pytest.mark.sensitive
 @pytest.mark.stress
 def test_a_million_impacts_of_the_particle():
     run = carom.models.particle().solve(ORDER_4, num_steps=10**9, max_impacts=1_000_000, stride=10_000)

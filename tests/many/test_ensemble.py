@@ -48,6 +48,7 @@ class Alone(Method):
         return METHOD.advance(*args, **options)
 
 
+@pytest.mark.sensitive
 def test_an_ensemble_is_solve_lane_by_lane(balls, ball_run):
     """1000 random lanes, to rounding."""
     alone = carom.ensemble(**{**balls, "method": Alone()}, save=[0, 50])
@@ -62,6 +63,7 @@ def test_an_ensemble_is_solve_lane_by_lane(balls, ball_run):
         assert abs(solution.energy_error[-1] - ball_run.energy_error[lane, -1]) < 1e-12 and solution.status.ok
 
 
+@pytest.mark.sensitive
 @pytest.mark.stress
 @pytest.mark.parametrize("way", ["lane by lane", "compaction"])
 @pytest.mark.parametrize(("name", "steps"), [("star", 500), ("pendulum", 400)])

@@ -178,8 +178,7 @@ def test_values_by_text():
             parse_values(bad)
 
 
-def test_from_the_command_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "use_cache", lambda: None)
+def test_from_the_command_line(tmp_path):
     call = lambda *a: CliRunner().invoke(cli.app, ["sweep", "particle", *a, "--rule", "trapezoidal", "--steps", "100"])  # noqa: E731
     arguments = ("--vary", "gravity=5:20:4", "--vary", "mass=1,2", "--out", str(tmp_path / "s.zarr"), "--workers", "0")
     result = call(*arguments)

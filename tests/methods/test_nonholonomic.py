@@ -50,6 +50,7 @@ def test_order_through_impacts(name):
     assert np.log2(first[0] / first[1]) == pytest.approx(1, abs=0.35)
 
 
+@pytest.mark.sensitive
 def test_pendulum_of_the_paper():
     """3 impacts in 5 s; a first-order rule lets the energy rise, a second-order one does not."""
     model = carom.models.nonholonomic_pendulum()
@@ -62,6 +63,7 @@ def test_pendulum_of_the_paper():
     assert len(better.impacts) == 3 and abs(better.energy_error[-1]) < 1e-3 * rise[1e-3]
 
 
+@pytest.mark.sensitive
 @pytest.mark.stress
 def test_pendulum_of_the_paper_over_100_seconds():
     model = carom.models.nonholonomic_pendulum()
@@ -148,6 +150,7 @@ def test_the_impact_map_of_the_disk_is_the_closed_form():
         assert np.max(np.abs(naive - exact)) > 1e-6 * scale  # control: a reflection that does not know the constraints
 
 
+@pytest.mark.sensitive
 def test_eight_impacts_of_the_disk_are_circles_and_the_map():
     model = carom.models.rolling_disk()
     events = carom.EventDriven(rtol=1e-12, atol=1e-13)
@@ -254,6 +257,7 @@ def test_the_nonholonomic_momentum_equation():
 # -- the ellipse ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sensitive
 def test_ellipse_with_the_law_and_without_torque():
     """The printed counts (1 impact in 2 s, 17 in 25 s) belong to an impulse without torque, not to the law."""
     torque_free = carom.models.ellipse(torque_free=True).solve(V(carom.Midpoint()), dt=0.01, num_steps=2500)

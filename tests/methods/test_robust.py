@@ -20,6 +20,7 @@ def free(v):
 WALL = carom.System(free, [carom.Contact(lambda q: q[0], name="wall")])
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize(("q", "dt"), [(1.5, 0.1), (3.0, 0.2), (0.9, 0.3), (5.6, 0.7), (1.0, 1.0)])
 def test_an_impact_exactly_at_a_grid_node(q, dt):
     run = carom.solve(WALL, TRAPEZOIDAL, [q], [-1.0], dt=dt, num_steps=40)

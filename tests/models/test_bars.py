@@ -42,6 +42,7 @@ def mean_velocities(solution, counts):
     return np.array([solution.p[-1, part].sum() / mass[part].sum() for part in parts])
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize("row", COUNTS)
 @pytest.mark.parametrize("integrator", [1, 2])
 def test_every_row_of_the_figures(runs, row, integrator):

@@ -33,6 +33,7 @@ def _walk(run):
     return np.sqrt(np.sum(kicks**2))
 
 
+@pytest.mark.sensitive
 def test_control_kicks_of_one_sign_are_no_walk(runs):
     run = runs("slow")
     before = np.unique(np.searchsorted(run.t, run.impacts.t) - 1)
@@ -52,6 +53,7 @@ def runs():
     return get
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize("name", ["fast", pytest.param("medium", marks=pytest.mark.stress), "slow"])
 def test_the_three_runs_of_the_paper(runs, name):
     run, (_, _, t_first, speed, energy) = runs(name), RUNS[name]
@@ -83,6 +85,7 @@ def test_contact_forces_are_on_the_nodes_that_touch(runs):
     assert np.all(change[:, :, :3] == 0)
 
 
+@pytest.mark.sensitive
 def test_energy_by_kind_adds_up(runs):
     run = runs("fast")
     parts = beam_energies(run)

@@ -55,6 +55,7 @@ def test_a_single_ball_goes_straight_between_walls():
     np.testing.assert_allclose(run.q[:, 0], 0.5 + 9 - np.abs(line % 18 - 9), atol=1e-12)
 
 
+@pytest.mark.sensitive
 def test_it_agrees_with_the_collision_integrator():
     """Two balls in a corner, by `solve`: free flight is exact there too, so impacts and states agree to rounding."""
     q0, v0 = np.array([[1.0, 1.2], [4.0, 1.4]]), np.array([[0.3, -0.2], [-1.0, -0.4]])

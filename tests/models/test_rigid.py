@@ -15,6 +15,7 @@ def ellipsoid():
     return rigid_body().solve(ORDER_4, dt=3e-4, num_steps=10**6, max_impacts=60, stride=10)
 
 
+@pytest.mark.sensitive
 def test_an_ellipsoid_keeps_its_energy(ellipsoid):
     assert len(ellipsoid.impacts) == 60 and ellipsoid.fallbacks == 0
     assert np.abs(ellipsoid.energy_error).max() < 1e-10
@@ -44,6 +45,7 @@ def test_rotations_stay_orthogonal_over_a_million_steps():
     assert np.abs(error).max() < 1e-5 and abs(run.energy_drift) < 1e-7  # bounded, (hω)⁴ ≈ 1e-6, and no slope
 
 
+@pytest.mark.sensitive
 def test_a_star_that_turns_about_one_axis_is_the_star_of_the_plane():
     """Two corners hit at once in space (an exact tie) and one in the plane: the same motion, up to the order of the rule."""
     body = rigid_body(
@@ -65,6 +67,7 @@ def test_a_star_that_turns_about_one_axis_is_the_star_of_the_plane():
     assert late[0] < 1e-5 and late[0] / late[1] == pytest.approx((5 / 2.8) ** 2, rel=0.1)  # the Cayley map turns a little less: h²
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize(("model", "dt"), [(rigid_body, 3e-4), pytest.param(star_in_space, 1.5e-4, marks=pytest.mark.stress)])
 def test_a_thousand_impacts_at_1e_10(model, dt):
     run = model().solve(ORDER_4, dt=dt, num_steps=10**8, max_impacts=1000, stride=100)

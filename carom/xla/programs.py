@@ -1,0 +1,94 @@
+"""Compiled programs, kept between processes: JAX's persistent compilation cache, on by default, in a folder of carom's own.
+
+The folder is bounded (`LARGEST` bytes, the least used programs go first), one per processor and version, and locked while it is
+read or written, so that processes do not see each other's halves. A folder that the user gave to JAX is left as it is, and
+CAROM_CACHE=0 turns this one off.
+
+On processors with AVX-512 XLA compiles with two preferences (no gather, no scatter) which its loader then does not find among the
+features of the same processor: it says so on stderr, in 3.5 kB for every program it loads, and loads it (openxla/xla issue 44565).
+There XLA's messages below fatal are turned off, unless the user has chosen a level.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from carom.xla.machine import cache_root, environment, processor
+
+LARGEST = 512 * 2**20  # bytes
+WORTH_KEEPING = 0.02  # seconds of compilation: less than that is not much more than reading a file
+
+
+class ProgramCache(NamedTuple):
+    """Where compiled programs are kept, or None, and why."""
+
+    folder: Path | None
+    why: str
+
+
+_chosen: ProgramCache | None = None
+
+
+def keep_programs() -> ProgramCache:
+    """Tell JAX where to keep compiled programs. Without a folder to write to, everything works, only slower to start."""
+    global _chosen
+    if os.environ.get("CAROM_CACHE", "1") == "0":
+        _chosen = ProgramCache(None, "CAROM_CACHE=0")
+    elif jax.config.jax_compilation_cache_dir:
+        _chosen = ProgramCache(Path(jax.config.jax_compilation_cache_dir), "the folder that JAX was given")
+    elif importlib.util.find_spec("filelock") is None:
+        _chosen = ProgramCache(None, "filelock is not installed, without which two processes could spoil one another's programs")
+    else:
+        _chosen = _own_folder()
+    return _chosen
+
+
+def program_cache() -> ProgramCache:
+    """What was decided when carom was imported, unless the user has told JAX otherwise since then."""
+    found = jax.config.jax_compilation_cache_dir
+    if _chosen is None or (_chosen.folder is None and found) or (_chosen.folder is not None and str(_chosen.folder) != found):
+        return ProgramCache(Path(found) if found else None, "as JAX was told")
+    return _chosen
+
+
+def size(folder: Path) -> tuple[int, int]:
+    """The number of kept programs, and their bytes."""
+    sizes = []
+    for file in folder.glob("*-cache"):
+        try:
+            sizes.append(file.stat().st_size)
+        except OSError:  # another process made room
+            continue
+    return len(sizes), sum(sizes)
+
+
+def _own_folder() -> ProgramCache:
+    try:
+        folder = cache_root() / "programs" / environment()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        return ProgramCache(None, f"the folder cannot be made ({error})")
+    if not os.access(folder, os.W_OK):
+        return ProgramCache(None, f"{folder} cannot be written to")
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    _unless_set("jax_compilation_cache_max_size", LARGEST)
+    _unless_set("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+    if any(feature.startswith("avx512") for feature in processor().features):
+        quiet_loader()
+    return ProgramCache(folder, "carom's own")
+
+
+def _unless_set(option: str, value: float) -> None:
+    if option.upper() not in os.environ:
+        jax.config.update(option, value)
+
+
+def quiet_loader() -> None:
+    """No messages of XLA below fatal. JAX has one option for its own messages and XLA's; set back, it leaves XLA's as they are."""
+    level = jax.config.jax_logging_level
+    if level == "NOTSET" and os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":  # 1 is what JAX sets when it is loaded
+        jax.config.update("jax_logging_level", "CRITICAL")
+        jax.config.update("jax_logging_level", level)

@@ -1,0 +1,22 @@
+"""`carom info`: facts for a bug report."""
+
+import json
+
+from typer.testing import CliRunner
+
+import carom
+from carom.cli import commands
+from carom.xla.kernel import kernel_state
+from carom.xla.machine import cores
+
+
+def test_facts_as_text_and_as_json():
+    text = CliRunner().invoke(commands.app, ["info"])
+    assert text.exit_code == 0 and f"carom        {carom.__version__}" in text.stdout
+    told = json.loads(CliRunner().invoke(commands.app, ["info", "--json"]).stdout)
+    assert set(told) == {"versions", "machine", "caches", "one kernel"}
+    assert {"carom", "Python", "jax", "jaxlib", "numpy", "diffrax", "equinox"} <= set(told["versions"])
+    assert "not installed" not in (told["versions"][name] for name in ("jax", "jaxlib", "equinox"))
+    assert told["machine"]["cores"] == cores() and any(d.startswith("cpu") for d in told["machine"]["devices"])
+    assert told["one kernel"] == {"on": kernel_state().on, "why": kernel_state().why}
+    assert all(str(value) in text.stdout for value in told["versions"].values())
