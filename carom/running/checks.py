@@ -12,7 +12,7 @@ import numpy as np
 from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.methods.variational.kicks import reach
-from carom.named import Named
+from carom.named import Named, frozen
 from carom.running.admissible import Here, check_constraints, find_massless, look
 from carom.system.lumped import LumpedSystem
 from carom.system.system import System
@@ -45,6 +45,7 @@ class _Probe(NamedTuple):
 def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
     if not isinstance(system, System):
         raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    system = frozen(system)
     if (v0 is None) == (p0 is None):
         raise InputError("a run starts from q0 and either v0 or p0: pass one of the two")
     given = "p0" if v0 is None else "v0"

@@ -5,8 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.replay import Run, run
+from carom.named import frozen, traced_in
 from carom.system.system import System
 
 
@@ -36,6 +38,13 @@ def rollout(
     if q.ndim != 1 or q.shape != v.shape:
         raise ValueError(
             f"q0 and v0 must be vectors of the same length; got shapes {q.shape} and {v.shape} (use jax.vmap for many)"
+        )
+    system = frozen(system)
+    blind = traced_in(system)
+    if blind is not None:
+        raise InputError(
+            f"the {blind.role} captures a value that JAX is tracing, and a derivative with respect to it would be lost: "
+            "hand it over through params, as in rollout(system, …, params={'g': g})"
         )
     t = jnp.asarray(t0, float)
     p = system.bind(params, q.shape[0]).momentum(q, v, t)
