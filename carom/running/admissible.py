@@ -106,7 +106,7 @@ def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarr
     """The system with the directions in Δ that have no kinetic energy, if there are any. They must not depend on q."""
     if system.hamiltonian is not None or system.massless is not None:
         return system
-    free = _null_space(here.constraints)
+    free = null_space(here.constraints)
     values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
     scale = np.max(np.abs(here.mass), initial=0.0)
     directions = (free @ vectors[:, np.abs(values) <= 1e-13 * scale]).T
@@ -132,7 +132,7 @@ def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarr
     return system
 
 
-def _null_space(A: np.ndarray) -> np.ndarray:
+def null_space(A: np.ndarray) -> np.ndarray:
     if not len(A):
         return np.eye(A.shape[1])
     _, values, vectors = np.linalg.svd(A)

@@ -1,6 +1,5 @@
 """Bad input gets a clear error before anything is compiled for long."""
 
-import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,8 +11,10 @@ import numpy as np
 from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.methods.variational.kicks import reach
-from carom.named import Named, frozen
+from carom.named import frozen
 from carom.running.admissible import Here, check_constraints, find_massless, look
+from carom.running.probes import check_joints, check_mass, check_signs
+from carom.running.tracing import check_functions, explained
 from carom.system.lumped import LumpedSystem
 from carom.system.system import System
 
@@ -63,13 +64,16 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     params = _parameters(params)
     if isinstance(system, LumpedSystem):
         return _check_lumped(system, q, v, params, start, v0 is None)
-    names, owner = _structure(system, q, params)
+    names, owner = _structure(system, q, params, start)
     at = jnp.asarray(q), jnp.asarray(np.zeros_like(q) if v0 is None else v), jnp.asarray(start)
-    probe = jax.device_get(_probe(system, params, *at))
+    with explained("the derivatives of the system: it"):
+        probe = jax.device_get(_probe(system, params, *at))
     _check_probe(probe, system)
+    check_mass(system, probe.here)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
     system = find_massless(system, params, probe.here, q, np.asarray(at[1]), start, names, owner)
     p, v = _start(system, params, at[0], jnp.asarray(v), at[2], v0 is None)
+    check_joints(system, params, q, np.asarray(v), start)
     _check_gaps(probe, names, lambda: _closest(system, params, *at) if len(names) == len(owner) else None)
     return Problem(system, at[0], v, p, at[2], params, names, owner)
 
@@ -135,67 +139,6 @@ def _parameters(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(number, params)
 
 
-class _Recorder(dict):
-    """A dict that notes which of its keys were read."""
-
-    def __init__(self, values: dict, where: str):
-        super().__init__(values)
-        self.read: set[str] = set()
-        self.where = where
-
-    def __getitem__(self, key):
-        self.read.add(key)
-        if key not in self:
-            known = ", ".join(map(str, self)) or "none"
-            close = difflib.get_close_matches(str(key), [str(k) for k in self], 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"{self.where} reads params[{key!r}], which was not given; given: {known}{hint}")
-        return super().__getitem__(key)
-
-    def get(self, key, default=None):
-        self.read.add(key)
-        return super().get(key, default)
-
-    def items(self):
-        self.read |= set(self)
-        return super().items()
-
-    def values(self):
-        self.read |= set(self)
-        return super().values()
-
-
-def _check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
-    """Trace each user function once: wrong shapes, missing and unread parameters."""
-    contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
-    given = (system.lagrangian, system.hamiltonian, system.force, system.constraints)
-    functions = [*(f for f in given if f is not None), *contacts, *(joint.g for joint in system.joints)]
-    read: set[Any] = set()
-    vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
-    speed = vector if dim is None else jax.ShapeDtypeStruct((dim,), float)
-    for function in functions:
-        recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
-        shape = jax.eval_shape(
-            lambda q, v, t, f=function, given=recorder: jnp.asarray(f(q=q, v=v, p=v, t=t, params=given)), vector, speed, scalar
-        )
-        if isinstance(recorder, _Recorder):
-            read |= recorder.read
-        if function.role in ("lagrangian", "hamiltonian") and shape.size != 1:
-            raise InputError(f"the {function.role} must return one number; it returns shape {shape.shape}")
-        if function.role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != q.size):
-            raise InputError(
-                f"the constraints must be a matrix with {q.size} columns, one per velocity; they have shape {shape.shape}"
-            )
-        if function.role == "force" and shape.size != q.size:
-            raise InputError(f"the force must have {q.size} entries, one per coordinate; it has shape {shape.shape}")
-    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
-    if unread:
-        known = ", ".join(sorted(map(str, read))) or "none"
-        close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
-
-
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
     assert system.space is not None
@@ -204,7 +147,7 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
         norm = float(np.sum(q[i : i + 4] ** 2))
         if abs(norm - 1) > 1e-9:
             raise InputError(f"q0[{i}:{i + 4}] must be a unit quaternion (w, x, y, z); its norm is {np.sqrt(norm):.6g}")
-    _check_functions(system, q, params, v.size)
+    names, owner = _structure(system, q, params, start)
     arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
     masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
@@ -215,7 +158,6 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     if np.max(np.abs(force - slope)) > 1e-8 * np.max(np.abs(slope), initial=1e-300) + 1e-10 * np.max(np.abs(force), initial=0.0):
         i = int(np.argmax(np.abs(force - slope)))
         raise InputError(f"force[{i}] is {force[i]:.6g} at the initial state, but the potential falls by {slope[i]:.6g} along it")
-    names, owner = _contacts(system, params, q.size)
     if shared:
         raise InputError("two contacts move the same node: the system must not be declared with separate=True")
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
@@ -255,7 +197,7 @@ def check_step(system: System, method: Any, params: Any, dt: float) -> None:
 _STRUCTURES: dict[Any, tuple[tuple[str, ...], np.ndarray]] = {}  # what was found before, for systems run again and again
 
 
-def _structure(system: System, q: np.ndarray, params: Any) -> tuple[tuple[str, ...], np.ndarray]:
+def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and owners of the contacts, once the functions are checked: the same for all values of the parameters."""
     leaves, structure = jax.tree.flatten((system, params))
     key = (structure, q.size, tuple(np.shape(leaf) for leaf in leaves))
@@ -264,8 +206,9 @@ def _structure(system: System, q: np.ndarray, params: Any) -> tuple[tuple[str, .
             return _STRUCTURES[key]
     except TypeError:  # something in the system cannot be hashed
         key = None
-    _check_functions(system, q, params)
+    check_functions(system, q, params, None if system.space is None else system.space.dim)
     found = _contacts(system, params, q.size)
+    check_signs(system, params, q, start, *found)
     if key is not None:
         if len(_STRUCTURES) > 64:
             _STRUCTURES.clear()
