@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 
 from carom.captured import Frozen, freeze
+from carom.errors import InputError
 
 
 class Named(eqx.Module):
@@ -25,17 +26,21 @@ class Named(eqx.Module):
 
     def __init__(self, function: Callable[..., Any], known: tuple[str, ...], role: str):
         if not callable(function):
-            raise TypeError(f"{role} must be a function of {', '.join(known)}; got {function!r}")
+            raise InputError(f"{role} must be a function of {', '.join(known)}; got {function!r}")
         try:
             parameters = inspect.signature(function).parameters.values()
         except ValueError as error:
-            raise TypeError(f"{role}: the signature of {function!r} cannot be read; wrap it in a def") from error
+            raise InputError(f"{role}: the signature of {function!r} cannot be read; wrap it in a def") from error
+        parameters = list(parameters)
+        loose = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) and p.default is p.empty]
+        if loose:
+            raise InputError(f"{role} takes {loose[0]} by position; it is called by name: ask for {', '.join(known)}")
         wanted = tuple(p.name for p in parameters if p.default is inspect.Parameter.empty and p.kind is not p.VAR_KEYWORD)
         for name in wanted:
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise TypeError(f"{role} asks for {name!r}; it can ask for {', '.join(known)} (by name){hint}")
+                raise InputError(f"{role} asks for {name!r}; it can ask for {', '.join(known)} (by name){hint}")
         self.function, self.wanted, self.role = function, wanted, role
 
     def __call__(self, **values: Any) -> Any:

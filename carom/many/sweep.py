@@ -190,6 +190,8 @@ def _axes(grid: Any, samples: Any) -> tuple[dict[str, np.ndarray], bool]:
     if (grid is None) == (samples is None):
         raise InputError("a sweep needs a grid or samples, one of the two: grid={'gravity': [1.6, 9.81]}")
     given = grid if grid is not None else samples
+    if not isinstance(given, Mapping):
+        raise InputError(f"{'samples' if grid is None else 'grid'} must be a dict of values by name; got {given!r}")
     axes = {}
     for name, values in given.items():
         axes[name] = np.atleast_1d(np.asarray(values))

@@ -11,8 +11,9 @@ import numpy as np
 from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.methods.variational.kicks import reach
-from carom.named import frozen
+from carom.named import frozen, traced_in
 from carom.running.admissible import Here, check_constraints, find_massless, look
+from carom.running.options import check_system, check_untraced, number
 from carom.running.probes import check_joints, check_mass, check_signs
 from carom.running.tracing import check_functions, explained
 from carom.system.lumped import LumpedSystem
@@ -44,9 +45,10 @@ class _Probe(NamedTuple):
 
 
 def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
-    if not isinstance(system, System):
-        raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    check_system(system)
+    check_untraced(q0=q0, v0=v0, p0=p0, t0=t0, params=params, system=system)
     system = frozen(system)
+    _check_captured(system)
     if (v0 is None) == (p0 is None):
         raise InputError("a run starts from q0 and either v0 or p0: pass one of the two")
     given = "p0" if v0 is None else "v0"
@@ -58,9 +60,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
         raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
     if system.space is not None and system.space.dim != v.size:
         raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
-    start = float(t0)
-    if not np.isfinite(start):
-        raise InputError(f"t0 must be a finite number; got {t0}")
+    start = number(t0, "t0")
     params = _parameters(params)
     if isinstance(system, LumpedSystem):
         return _check_lumped(system, q, v, params, start, v0 is None)
@@ -105,6 +105,15 @@ def _probe(system: System, params: Any, q, v, t) -> _Probe:
 def _closest(system: System, params: Any, q, v, t) -> jax.Array:
     m = system.bind(params, q.shape[0])
     return closest_point(lambda x: m.faces(x, t), m.mass(q, v, t), q)
+
+
+def _check_captured(system: System) -> None:
+    blind = traced_in(system)
+    if blind is not None:
+        raise InputError(
+            f"the {blind.role} captures a value that is being traced by jit, grad or vmap: use carom.rollout, and hand that value "
+            "over through params"
+        )
 
 
 def _vector(value: Any, name: str) -> np.ndarray:
@@ -207,7 +216,8 @@ def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tupl
     except TypeError:  # something in the system cannot be hashed
         key = None
     check_functions(system, q, params, None if system.space is None else system.space.dim)
-    found = _contacts(system, params, q.size)
+    with explained("the derivatives of the system: it"):
+        found = _contacts(system, params, q.size)
     check_signs(system, params, q, start, *found)
     if key is not None:
         if len(_STRUCTURES) > 64:
@@ -263,15 +273,3 @@ def _check_gaps(probe: _Probe, names: tuple[str, ...], closest: Callable[[], Any
         where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
         message += f". The closest admissible configuration in the kinetic metric is q0 = {where}"
     raise InputError(message)
-
-
-def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
-    try:
-        step = float(dt)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"dt must be a positive number; got {dt!r}") from error
-    if not (step > 0 and np.isfinite(step)):
-        raise InputError(f"dt must be a positive number; got {dt}")
-    if int(num_steps) != num_steps or num_steps < 1:
-        raise InputError(f"num_steps must be a positive whole number; got {num_steps}")
-    return step, int(num_steps)

@@ -1,7 +1,7 @@
 """Indices that are out of range, found in a traced computation.
 
 JAX cannot raise an error from a compiled program: it reads the last entry instead, so `q[2]` of two coordinates runs, and means
-`q[1]`. But an index that is written down as a number is known when the function is traced. This walks through the traced operations,
+`q[1]`. But an index that is written down as a number is known when the function is traced. This walks through them,
 computes the whole numbers in them that depend on nothing, and compares those that are used as indices with the shape they index.
 """
 
@@ -48,10 +48,7 @@ def _walk(jaxpr: Any, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wr
     for eqn in jaxpr.eqns:
         values = [value(v) for v in eqn.invars]
         inner = _inner(eqn)
-        if inner is not None:
-            found = _walk_inner(inner, eqn, values, known, names)
-        else:
-            found = _check(eqn, values, names)
+        found = _check(eqn, values, names) if inner is None else _walk_inner(inner, eqn, values, known, names)
         if found is not None:
             return found
         for sub in _others(eqn) if inner is None else ():

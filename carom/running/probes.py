@@ -24,7 +24,7 @@ DIRECTIONS = 16  # chosen at random, beside those that are known
 
 def check_mass(system: System, here: Here) -> None:
     """Kinetic energy is positive along every velocity (massless ones are another matter: see `find_massless`)."""
-    if system.hamiltonian is not None and not len(here.normals):
+    if (system.hamiltonian is not None and not len(here.normals)) or len(here.constraints) >= len(here.mass):
         return  # coordinates and momenta may mean anything there, unless a law of impact needs a metric
     free = null_space(here.constraints)
     values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
@@ -75,20 +75,21 @@ def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: f
     if np.all(apart <= 0) and np.all(slipping <= 0):
         return
     near_q, near_v = _nearest(system, params, q, v, t)
-    text = lambda x: np.array2string(x, separator=", ", precision=15, max_line_width=10_000)  # noqa: E731
+    text = lambda x: np.array2string(x, separator=", ", precision=15, max_line_width=10_000, suppress_small=True)  # noqa: E731
     if np.any(apart > 0):
         i = int(np.argmax(apart))
-        what = f"joint {_name(system, held, params, q, t, i)} does not hold at the start: it is {held.value[i]:.6g}, and should be 0"
+        which = _name(system, params, q, t, i)
+        what = f"joint {which} does not hold at the start: it is {held.value[i]:.6g}, and should be 0"
         offer = f"q0 = {text(near_q)}, v0 = {text(near_v)}"
     else:
         i = int(np.argmax(slipping))
-        what = f"v0 tears joint {_name(system, held, params, q, t, i)} apart: its rate is {speed[i]:.6g}, and should be 0"
+        what = f"v0 tears joint {_name(system, params, q, t, i)} apart: its rate is {speed[i]:.6g}, and should be 0"
         offer = f"v0 = {text(near_v)}"
     known = np.all(np.isfinite(near_q)) and np.all(np.isfinite(near_v))
     raise InputError(f"{what}. The nearest admissible state in the kinetic metric is {offer}" if known else what)
 
 
-def _name(system: System, held: _Held, params: Any, q: np.ndarray, t: float, i: int) -> str:
+def _name(system: System, params: Any, q: np.ndarray, t: float, i: int) -> str:
     """Which joint the i-th number belongs to."""
     start = 0
     for number, joint in enumerate(system.joints):
@@ -128,8 +129,8 @@ def _shortest(mass: np.ndarray, rows: np.ndarray, wanted: np.ndarray) -> np.ndar
 def check_signs(system: System, params: Any, q: np.ndarray, t: float, names: tuple[str, ...], owner: np.ndarray) -> None:
     """A gap has to become negative somewhere beyond its zero, or nothing can ever be noticed to have passed it.
 
-    From the start, Newton's method looks for a zero of each gap; where it finds one, the gap is evaluated around it, near and far, in
-    many directions. Only a gap that is nowhere negative there is refused: one without a zero, far away or of another kind, passes.
+    From the start, Newton's method looks for a zero of each gap; where it finds one, the gap is evaluated around it, near and far,
+    in many directions. Only a gap that is nowhere negative there is refused; one whose zero is not found passes.
     """
     if not system.contacts or system.transmits:
         return

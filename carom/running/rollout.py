@@ -9,6 +9,7 @@ from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.replay import Run, run
 from carom.named import frozen, traced_in
+from carom.running.options import check_pure
 from carom.system.system import System
 
 
@@ -31,12 +32,13 @@ def rollout(
     order of impacts to another. Second derivatives are not supported. `run.status` is 0 for a good run; after a failure, or with
     more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
+    check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
     q = jnp.asarray(q0, float)
     v = jnp.asarray(v0, float)
     if system.space is not None and system.space.size != system.space.dim:
-        raise ValueError("rollout differentiates runs on vector spaces; on rotations use carom.solve")
+        raise InputError("rollout differentiates runs on vector spaces; on rotations use carom.solve")
     if q.ndim != 1 or q.shape != v.shape:
-        raise ValueError(
+        raise InputError(
             f"q0 and v0 must be vectors of the same length; got shapes {q.shape} and {v.shape} (use jax.vmap for many)"
         )
     system = frozen(system)

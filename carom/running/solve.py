@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.errors import InputError, SolveError
+from carom.errors import SolveError
 from carom.methods.method import OK, Chunk, Grid, Method, State
 from carom.results.solution import Impacts, Solution, Status, describe
 from carom.running.checkpoint import Checkpoint, identity
-from carom.running.checks import Problem, check_grid, check_problem, check_step
+from carom.running.checks import Problem, check_problem, check_step
+from carom.running.options import check_grid, check_options
 from carom.running.progress import Bar
 from carom.system.system import System
 
@@ -60,15 +61,12 @@ def solve(
 
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
+    check_options(method, stride, max_impacts, checkpoint, every)
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0, p0)
     system = problem.system
     check_step(system, method, problem.params, step)
     method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
-    if stride < 1:
-        raise InputError(f"stride must be a positive whole number; got {stride}")
-    if every is not None and checkpoint is None:
-        raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
     disk = None
     if checkpoint is not None:
         numbers = {"dt": step, "num_steps": total, "max_impacts": max_impacts, "stride": stride, "every": every}

@@ -17,7 +17,7 @@ from carom.errors import CaromError, InputError
 from carom.named import Named
 from carom.running.indices import out_of_range
 from carom.system.system import System
-
+from carom.xla.structure import depends_on
 
 _HOME = str(Path(__file__).resolve().parents[1])
 
@@ -112,7 +112,9 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     if kind.kind == "c":
         raise InputError(f"the {function.role} returns complex numbers; take the real part, or abs")
     if kind.kind == "f" and kind.itemsize < 8:
-        raise InputError(f"the {function.role} returns {kind}; carom computes in float64: look for a cast, or an array made with it")
+        raise InputError(
+            f"the {function.role} returns {kind}; carom computes in float64: look for a cast, or an array made with it"
+        )
     return shape
 
 
@@ -136,8 +138,12 @@ def _check_gap(gap: Named, shape: Any, where: str, q: np.ndarray, params: Any, d
         raise InputError(f"gap of {where} has shape {shape.shape}; it must be a number or a vector")
     if np.dtype(shape.dtype).kind != "f":
         kind = "true or false" if np.dtype(shape.dtype).kind == "b" else "whole numbers"
-        raise InputError(f"the gap of {where} returns {kind}; it must be a distance: positive outside, zero in contact, negative inside")
-    if not (gap.asks_for("q") or gap.asks_for("t")):
+        raise InputError(
+            f"the gap of {where} returns {kind}; it must be a distance: positive outside, zero in contact, negative inside"
+        )
+    value = lambda q, t, params: jnp.asarray(gap(q=q, t=t, params=params))  # noqa: E731
+    at = _arguments(q, dim, params)
+    if not any(depends_on(value, at[0], at[2], at[3])[:2]):
         raise InputError(f"the gap of {where} depends neither on q nor on t: it never closes. Ask for q by name")
 
 
@@ -169,9 +175,9 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, jax.errors.TracerArrayConversionError):
         return "hands q, v, t or params to a function of numpy or another library; use jax.numpy (jnp.sin for np.sin)"
     if isinstance(error, jax.errors.TracerBoolConversionError):
-        return "decides with if, and, or, min or max on a value that changes along the motion; use jnp.where, jnp.minimum or jax.lax.cond"
-    if isinstance(error, jax.errors.TracerIntegerConversionError):
-        return "uses a value that changes along the motion as an index or as a count; use jnp.take, or a number that is known beforehand"
+        return "decides with if, and, or, min or max on a value that changes along the motion; use jnp.where or jnp.minimum"
+    if isinstance(error, jax.errors.TracerIntegerConversionError) or "integer scalar arrays" in text:
+        return "uses a value that changes along the motion as an index or as a count; use jnp.take, or a known number"
     if isinstance(error, jax.errors.ConcretizationTypeError) or "math" in text or "must be real number" in text:
         return "makes a plain number of a value that changes along the motion (math.sin, float, int); use jax.numpy instead"
     if isinstance(error, jax.errors.UnexpectedTracerError):

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from carom.errors import InputError
 from carom.spaces.rotations import (
     add,
     cayley,
@@ -37,7 +38,7 @@ RETRACTIONS = ("cayley", "exponential")
 
 def _known(retraction: str) -> str:
     if retraction not in RETRACTIONS:
-        raise ValueError(f"retraction must be one of {', '.join(RETRACTIONS)}; got {retraction!r}")
+        raise InputError(f"retraction must be one of {', '.join(RETRACTIONS)}; got {retraction!r}")
     return retraction
 
 

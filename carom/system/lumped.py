@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.contact.contact import Contact
 from carom.contact.laws import Closed, Impulse
+from carom.errors import InputError
 from carom.named import Named
 from carom.numerics.linalg import matmul
 from carom.spaces.space import Space
@@ -74,7 +75,7 @@ class LumpedSystem(System):
         super().__init__(lagrangian, contacts, space=space)
         for contact in self.contacts:
             if contact.rough or contact.obstacle:
-                raise ValueError(
+                raise InputError(
                     f"contact {contact.name!r}: systems with lumped masses take contacts without friction or obstacles"
                 )
         self.masses, self.potential = masses, height

@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from carom.contact.contact import Contact
-from carom.contact.joint import Joint
+from carom.contact.contact import Contact, contacts_of
+from carom.contact.joint import Joint, joints_of
 from carom.contact.laws import Closed, Impulse, impact_impulse
+from carom.errors import InputError
 from carom.named import Named
 from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.numerics.newton import newton
@@ -69,20 +70,17 @@ class System(eqx.Module):
     ):
         known = ("q", "v", "t", "params")
         if (lagrangian is None) == (hamiltonian is None):
-            raise TypeError("a System is given by a lagrangian or by a hamiltonian=: pass one of the two")
+            raise InputError("a System is given by a lagrangian or by a hamiltonian=: pass one of the two")
         self.lagrangian = None if lagrangian is None else Named(lagrangian, known, "lagrangian")
         self.hamiltonian = None if hamiltonian is None else Named(hamiltonian, ("q", "p", "t", "params"), "hamiltonian")
         self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
         self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
-        if isinstance(contacts, Contact):
-            contacts = (contacts,)
-        for i, contact in enumerate(contacts):
-            if not isinstance(contact, Contact):
-                raise TypeError(f"contacts[{i}] is {contact!r}; wrap the gap function in carom.Contact(...)")
-        self.contacts = tuple(contacts)
+        self.contacts = contacts_of(contacts)
         self.force = None if force is None else Named(force, known, "force")
+        if space is not None and not isinstance(space, Space):
+            raise InputError(f"space must be a carom.Euclidean, SO3, SE3 or a product of them; got {space!r}")
         self.space = space
-        self.joints = (joints,) if isinstance(joints, Joint) else tuple(joints)
+        self.joints = joints_of(joints)
 
     def bind(self, params: Any, dim: int) -> "Mechanics":
         """The system with its parameters filled in: what the methods compute with."""
@@ -254,7 +252,7 @@ class Mechanics:
             gap = lambda q, t, c=contact: jnp.asarray(c.gap(q=q, t=t, params=self.params))  # noqa: E731
             shape = jax.eval_shape(gap, self._shapes[0], 0.0).shape
             if len(shape) > 1:
-                raise ValueError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
+                raise InputError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
             size = shape[0] if shape else 1
             label = contact.name or f"contact {len(sizes)}"
             several = shape and not contact.obstacle
