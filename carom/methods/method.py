@@ -120,7 +120,7 @@ class Method(eqx.Module):
         if self.takes_constraints:
             return
         if system.constraints is not None:
-            raise InputError(f"{name} does not take velocity constraints; choose VariationalCollision, or write them as joints")
+            raise InputError(f"{name} does not take velocity constraints; choose VariationalCollision or EventDriven")
         if state.q.shape != state.p.shape:
             raise InputError(f"{name} takes Euclidean spaces only; choose VariationalCollision")
         if system.hamiltonian is not None:

@@ -38,16 +38,15 @@ def check_untraced(**values: Any) -> None:
             )
 
 
-def whole(value: Any, name: str, least: int = 1, most: int = np.iinfo(np.int64).max) -> int:
-    """A whole number, given as any kind of number."""
-    kind = "positive whole number" if least == 1 else f"whole number of at least {least}"
+def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "") -> int:
+    """A positive whole number, given as any kind of number."""
     try:
         number = int(value)
-        good = not isinstance(value, (str, bytes)) and np.ndim(value) == 0 and number == value and number >= least
+        good = not isinstance(value, (str, bytes)) and np.ndim(value) == 0 and number == value and number >= 1
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
-        raise InputError(f"{name} must be a {kind}; got {value!r}")
+        raise InputError(f"{name} must be a positive whole number{of}; got {value!r}")
     if number > most:
         raise InputError(f"{name} is {number}, and {most} is the most")
     return number
@@ -84,7 +83,7 @@ def check_options(method: Any, stride: Any, max_impacts: Any, checkpoint: Any, e
         raise InputError(f"checkpoint must be the name of a *.zarr; got {checkpoint!r}")
     if every is None:
         return
-    whole(every, "every")
+    whole(every, "every", of=" of steps")
     if checkpoint is None:
         raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
 
