@@ -3,7 +3,21 @@
 Three nouns and one verb: a `System` is the physics, a method the numerics, a `Solution` the data; `solve` runs them.
 """
 
+import os as _os
+import signal as _signal
+import sys as _sys
+from contextlib import suppress as _suppress
 from importlib.metadata import version as _version
+
+
+def _leave(*_: object) -> None:
+    _os._exit(130)  # an exception would come out of the middle of somebody's import, and not as what it is
+
+
+_words = {_os.path.basename(word) for word in _sys.orig_argv[:3]}
+if _words & {"carom", "carom.exe", "carom.cli"} and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    with _suppress(ValueError):  # Ctrl-C while the command line is being loaded ends it quietly; carom.cli takes over after that
+        _signal.signal(_signal.SIGINT, _leave)
 
 if _version("jax") == "0.10.2":
     raise ImportError(

@@ -11,7 +11,7 @@ import numpy as np
 from carom.errors import InputError
 from carom.methods import replay
 from carom.methods.method import State
-from carom.named import Named
+from carom.named import Named, frozen
 from carom.results.solution import Solution, gaps_along
 from carom.running.solve import solve
 from carom.system.system import System
@@ -88,7 +88,7 @@ def gaps(solution: Solution) -> np.ndarray:
 def step_jacobian(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
     """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it."""
     x = jnp.concatenate([jnp.asarray(q, float), jnp.asarray(p, float)])
-    return np.asarray(_step_jacobian(method, system, params, x, jnp.asarray(dt, float), jnp.asarray(t, float)))
+    return np.asarray(_step_jacobian(method, frozen(system), params, x, jnp.asarray(dt, float), jnp.asarray(t, float)))
 
 
 @eqx.filter_jit
@@ -146,7 +146,7 @@ def nonholonomic_momentum(solution: Solution, field: Callable[..., Any]) -> tupl
     constant where the right-hand side vanishes.
     """
     _starts(solution)
-    X = Named(field, ("q", "t", "params"), "field")
+    X = Named(field, ("q", "t", "params"), "field").frozen()
     args = solution.t, solution.q, solution.p
     if solution.system.constraints is not None and _leaves_distribution(X, solution.system, solution.params, *args[:2]) > 1e-9:
         raise InputError("the field does not stay in Δ: A(q) X(q) is not zero along the run")

@@ -7,8 +7,8 @@ class CaromError(Exception):
     """Any error that carom raises on purpose."""
 
 
-class InputError(CaromError, ValueError):
-    """The problem as posed cannot be run; nothing was computed."""
+class InputError(CaromError, ValueError, TypeError):
+    """The problem as posed cannot be run; nothing was computed. It is a ValueError and a TypeError, whichever is looked for."""
 
 
 class SolveError(CaromError, RuntimeError):

@@ -17,23 +17,30 @@ API = {
         "carom.running.solve.solve",
         "carom.running.rollout.rollout",
         "carom.many.ensemble.ensemble",
+        "carom.many.expectation.expectation",
         "carom.many.sweep.sweep",
         "carom.results.store.load",
+        "carom.system.impact_map.impact_map",
     ],
-    "Systems": ["carom.System", "carom.Contact", "carom.Euclidean", "carom.drawing"],
+    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Contact", "carom.Joint", "carom.drawing"],
+    "Spaces": ["carom.Euclidean", "carom.SO3", "carom.SE3", "carom.Product", "carom.Power"],
     "Methods": [
         "carom.methods.variational.collision.VariationalCollision",
+        "carom.methods.variational.collision.Variational",
         "carom.methods.event_driven.EventDriven",
         "carom.MoreauJean",
+        "carom.TimeDG",
+        "carom.Hybrid",
     ],
     "Rules": [
         f"carom.methods.variational.rules.{r}"
-        for r in ("Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")
+        for r in ("Rule", "Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")
     ],
     "Results": [
         "carom.results.solution.Solution",
         "carom.results.solution.Impacts",
         "carom.results.solution.Status",
+        "carom.many.trajectories.Ensemble",
         "carom.diagnostics",
     ],
     "Models": ["carom.models.model.Model", "carom.models"],

@@ -121,7 +121,9 @@ def relativistic() -> Kind:
     def lagrangian(q, v, params):
         return -jnp.sqrt(1 - v @ v) - params["gravity"] * q[1]
 
-    return Kind(carom.System(lagrangian, [carom.Contact(_floor)]), [0.0, 0.5], [0.6, -0.3], {"gravity": 0.5}, "gravity", num_steps=200)
+    return Kind(
+        carom.System(lagrangian, [carom.Contact(_floor)]), [0.0, 0.5], [0.6, -0.3], {"gravity": 0.5}, "gravity", num_steps=200
+    )
 
 
 def massless() -> Kind:

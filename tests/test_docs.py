@@ -47,6 +47,17 @@ def test_every_method_has_a_theory_page():
         assert f"carom/methods/{file}" in (DOCS / "theory" / f"{page}.md").read_text()
 
 
+def test_the_api_page_lists_every_public_name():
+    import carom
+
+    source = (DOCS / "build.py").read_text()
+    rules = re.search(r"for r in \(([^)]*)\)", source)
+    listed = set(re.findall(r"carom\.(?:\w+\.)*(\w+)\"", source)) | set(re.findall(r'"(\w+)"', rules[1] if rules else ""))
+    errors = {"CaromError", "InputError", "SolveError", "SweepError"}  # the module carom.errors is listed as a whole
+    assert set(carom.__all__) - listed - errors == set()
+    assert "nobody" not in listed  # the control: not everything is in there
+
+
 def test_pages_made_by_the_build(build):
     page = build._page(ROOT / "examples" / "01_bouncing_ball.py")
     assert page.startswith("# A bouncing ball\n") and page.count("```") % 2 == 0 and "# %%" not in page

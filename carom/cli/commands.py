@@ -3,20 +3,33 @@
 import inspect
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from carom.cli.bench import bench
 from carom.cli.info import info
-from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_values, settable
+from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_grid, settable
 from carom.cli.reproducing import EPILOG, reproduce
-from carom.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, OK, console, fail, folder, lists, note, plain
+from carom.cli.terminal import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    OK,
+    console,
+    fail,
+    folder,
+    lists,
+    note,
+    plain,
+    speak_plainly,
+)
+from carom.cli.writing import check_out, write
 
-FILES = (".zarr", ".nc", ".html", ".json", ".png", ".gif", ".mp4")
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
 
 app = typer.Typer(
@@ -35,6 +48,11 @@ app.command()(info)
 
 def main() -> None:
     """The entry point. A reader that has seen enough (`carom list | head -3`) is no error."""
+    import carom
+
+    if signal.getsignal(signal.SIGINT) is carom._leave:  # taken while everything was being loaded
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    speak_plainly()
     try:
         app(standalone_mode=True)
     except BrokenPipeError:
@@ -136,7 +154,7 @@ def run(
             rule = rule or "composition:4"
             method = build_method(rule, simultaneous)
         if out is not None:
-            folder(out.parent if out.suffix in FILES else out)
+            check_out(out, problem.shape is not None)
     except ValueError as error:
         fail(str(error), BAD_INPUT)
     try:
@@ -163,7 +181,7 @@ def run(
 
         console().print(outcome(solution, rule))
     if out is not None:
-        _write(out, solution, summary, quiet=as_json)
+        write(out, solution, summary, quiet=as_json)
     if not solution.status.ok:
         fail(solution.status.message, FAILED)
     if solution.status.name == "interrupted":
@@ -212,7 +230,10 @@ def sweep(
     ],
     dt: Annotated[float | None, typer.Option(help="Length of a step.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps.", show_default=False)] = None,
-    rule: Annotated[str, typer.Option(help=f"The discrete Lagrangian: {RULE_HELP}.")] = "composition:4",
+    rule: Annotated[
+        str | None,
+        typer.Option(help=f"The discrete Lagrangian, or a timestepping method: {RULE_HELP}. By default what suits the model."),
+    ] = None,
     simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
     workers: Annotated[int | None, typer.Option(help="Processes; by default one per core.", show_default=False)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a dask scheduler.", show_default=False)] = None,
@@ -224,12 +245,13 @@ def sweep(
 
     options = {name: value for name, value in {"dt": dt, "num_steps": steps}.items() if value is not None}
     try:
-        grid = dict(parse_values(text) for text in vary)
+        grid = parse_grid(vary)
+        folder(out.parent)
         dataset = run_sweep(
             known_model(model),
             grid,
             out=out,
-            method=build_method(rule, simultaneous),
+            method=None if rule is None and simultaneous == "reflections" else build_method(rule or "composition:4", simultaneous),
             workers=workers,
             scheduler=scheduler,
             progress=False if no_progress else None,
@@ -239,11 +261,16 @@ def sweep(
         fail(str(error), FAILED)
     except (CaromError, ValueError) as error:
         fail(str(error), BAD_INPUT)
+    except OSError as error:
+        fail(f"writing to {out} failed: {error}", FAILED)
     except KeyboardInterrupt:
         fail(f"stopped; what is done is in {out}, and the same command goes on", INTERRUPTED)
     counts = Counter(dataset["status"].values.ravel().tolist())
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.most_common())
-    typer.echo(f"{dataset['status'].size:,} points in {out}: {told}")
+    size = dataset["status"].size
+    typer.echo(f"{size:,} point{'' if size == 1 else 's'} in {out}: {told}")
+    if not set(counts) & {"ok", "impacts_reached"}:
+        fail(f"no point was run to its end; the first says: {dataset['message'].values.ravel()[0]}", FAILED)
 
 
 study_app = typer.Typer(no_args_is_help=True, help="Measure what the methods promise.")
@@ -319,42 +346,3 @@ def demo(
 
 
 app.command(epilog=EPILOG)(reproduce)
-
-
-# -- files ---------------------------------------------------------------------------------------------------------------
-
-
-def _write(out: Path, solution: Any, summary: dict[str, Any], quiet: bool) -> None:
-    """One file, if `out` is the name of one; otherwise a folder with the run, its report, its numbers and its pictures."""
-    import numpy as np
-
-    if out.suffix in FILES:
-        written = [out]
-    else:
-        drawn = solution.shape is not None and solution.num_steps > 1 and np.all(np.isfinite(solution.q))
-        written = [out / name for name in ("run.zarr", "run.html", "summary.json", "run.png", *(["motion.png"] if drawn else []))]
-    try:
-        for path in written:
-            _write_file(path, solution, summary)
-    except OSError as error:
-        fail(f"writing to {out} failed: {error}", FAILED)
-    if not quiet:
-        typer.echo(f"written: {', '.join(map(str, written))}")
-
-
-def _write_file(path: Path, solution: Any, summary: dict[str, Any]) -> None:
-    if path.suffix in (".zarr", ".nc"):
-        solution.save(path)
-    elif path.suffix == ".html":
-        solution.report(path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
-    elif path.suffix in (".gif", ".mp4"):
-        solution.animate(path)
-    elif path.name == "motion.png":
-        from carom.report import plot_motion
-
-        hits = solution.impacts
-        plot_motion(solution, path=path, frames=30, until=float(hits.t[5]) if len(hits) > 5 else None)
-    else:
-        solution.plot(path)

@@ -115,6 +115,17 @@ def hint(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def parse_grid(texts: Iterable[str]) -> dict[str, list[float]]:
+    """All of --vary, each name once."""
+    grid: dict[str, list[float]] = {}
+    for text in texts:
+        name, values = parse_values(text)
+        if name in grid:
+            raise ValueError(f"--vary {name} is given twice: write all its values in one, as {name}=a,b,c")
+        grid[name] = values
+    return grid
+
+
 def parse_values(text: str) -> tuple[str, list[float]]:
     """From `gravity=1:10:4` or `gravity=1,4,7,10` to the name and its values; whole numbers stay whole."""
     name, equals, values = (part.strip() for part in text.partition("="))

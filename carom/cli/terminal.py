@@ -16,6 +16,13 @@ def console(stderr: bool = False) -> Any:
     return Console(stderr=stderr, highlight=False, emoji=False)
 
 
+def speak_plainly() -> None:
+    """A terminal that knows only ASCII gets question marks for what it cannot show, and no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
 def fail(message: str, code: int) -> NoReturn:
     console(stderr=True).print(f"[bold red]error:[/bold red] {escape_markup(message)}", soft_wrap=True)
     raise typer.Exit(code)

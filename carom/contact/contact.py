@@ -1,6 +1,6 @@
 """A contact: one function `gap`, positive while apart, and the law that holds when it closes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.errors import InputError
 from carom.named import Named
 
 
@@ -44,6 +45,10 @@ class Contact(eqx.Module):
         name: str | None = None,
         obstacle: bool = False,
     ):
+        if name is not None and not isinstance(name, str):
+            raise InputError(f"the name of a contact must be a text; got {name!r}")
+        if not isinstance(obstacle, bool):
+            raise InputError(f"obstacle must be True or False; got {obstacle!r}")
         known = ("q", "t", "params")
         self.gap = Named(gap, known, "gap")
         self.name = name if name is not None else _function_name(gap)
@@ -51,11 +56,11 @@ class Contact(eqx.Module):
         self.restitution = _coefficient(restitution, "restitution", where, upper=1.0)
         self.friction = _coefficient(friction, "friction", where, upper=None)
         self.slip = None if slip is None else Named(slip, ("q", "v", "t", "params"), "slip")
-        rough = callable(friction) or float(friction) > 0
+        rough = isinstance(self.friction, Named) or bool(self.friction > 0)
         if rough and slip is None:
-            raise ValueError(f"{where} has friction but no slip: pass slip=, the tangential coordinate of the contact point")
+            raise InputError(f"{where} has friction but no slip: pass slip=, the tangential coordinate of the contact point")
         if rough and obstacle:
-            raise ValueError(
+            raise InputError(
                 f"{where}: friction on the faces of one obstacle is not defined at its corners; use one Contact per face"
             )
         self.obstacle = obstacle
@@ -87,8 +92,22 @@ def _function_name(function: Callable[..., Any]) -> str | None:
 def _coefficient(value: Any, what: str, where: str, upper: float | None) -> Float[Array, ""] | Named:
     if callable(value):
         return Named(value, ("params",), what)
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: {what} must be a number or a function of params; got {value!r}") from error
     if not number >= 0 or (upper is not None and number > upper):
         limits = "≥ 0" if upper is None else f"in [0, {upper:g}]"
-        raise ValueError(f"{where}: {what} must be {limits}; got {number}")
+        raise InputError(f"{where}: {what} must be {limits}; got {number}")
     return jnp.asarray(np.asarray(number))  # by way of numpy, or JAX compiles a program to convert it
+
+
+def contacts_of(contacts: Any) -> tuple[Contact, ...]:
+    """The contacts of a system, given as a list or as a single one."""
+    contacts = (contacts,) if isinstance(contacts, Contact) or callable(contacts) else contacts
+    if not isinstance(contacts, Sequence) or isinstance(contacts, str):
+        raise InputError(f"contacts must be a list of carom.Contact; got {contacts!r}")
+    for i, contact in enumerate(contacts):
+        if not isinstance(contact, Contact):
+            raise InputError(f"contacts[{i}] is {contact!r}; wrap the gap function in carom.Contact(...)")
+    return tuple(contacts)

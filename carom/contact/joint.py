@@ -1,10 +1,11 @@
 """A joint: one function that stays zero."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 
+from carom.errors import InputError
 from carom.named import Named
 
 
@@ -21,3 +22,14 @@ class Joint(eqx.Module):
     def __init__(self, g: Callable[..., Any], name: str | None = None):
         self.g = Named(g, ("q", "t", "params"), "joint")
         self.name = name
+
+
+def joints_of(joints: Any) -> tuple[Joint, ...]:
+    """The joints of a system, given as a list or as a single one."""
+    joints = (joints,) if isinstance(joints, Joint) or callable(joints) else joints
+    if not isinstance(joints, Sequence) or isinstance(joints, str):
+        raise InputError(f"joints must be a list of carom.Joint; got {joints!r}")
+    for i, joint in enumerate(joints):
+        if not isinstance(joint, Joint):
+            raise InputError(f"joints[{i}] is {joint!r}; wrap the function that stays zero in carom.Joint(...)")
+    return tuple(joints)

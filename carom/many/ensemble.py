@@ -19,7 +19,9 @@ from carom.methods.loop import Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
-from carom.running.checks import Problem, check_grid, check_problem, check_quaternions, check_step, needs_of
+from carom.named import frozen
+from carom.running.checks import Problem, check_problem, check_quaternions, check_step, needs_of
+from carom.running.options import check_ensemble, check_grid
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -64,6 +66,8 @@ def ensemble(
     Lanes do not disturb one another: one that fails is NaN from there on, and `.status` says which and why. Bad input raises
     `InputError` with the first lane it was found in.
     """
+    check_ensemble(system, method, dtype, each, q0s=q0s, v0s=v0s, dt=dt, params=params)
+    system = frozen(system)
     longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
     require(needs_of(system), method, "ensemble")
     lanes = _check_lanes(system, q0s, v0s, dt, params, each, t0)

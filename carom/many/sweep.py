@@ -13,7 +13,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from carom.models import ALL, Model
 from carom.results.solution import Solution
 from carom.results.store import versions
 from carom.running.checkpoint import digest_of
+from carom.running.options import check_method
 
 FORMAT = 1
 GRIDDED = ("dt", "num_steps", "max_impacts")  # of the run, not of the model
@@ -56,13 +57,17 @@ def sweep(
     - `measure(solution)`: numbers and arrays by name (or `(dims, array)`); by default the end of the run and its energy error.
     - `workers`: processes, by default one per core; 0 runs here. `scheduler`: the address of a dask scheduler instead.
     - `block`: points per block; `retries`: how often a block that fails is tried again.
-    - `method` and what else `solve` takes (`dt`, `num_steps`, `max_impacts`, `params`) are the same at all points.
+    - `method`, by default what suits the model, and what else `solve` takes (`dt`, `num_steps`, `max_impacts`, `params`): the same
+      at all points.
 
     A run that fails is recorded with its status and message; a point that cannot be run, too (`refused`).
     """
     axes, flat = _axes(grid, samples)
-    job = Job(_checked_model(model), VariationalCollision() if method is None else method, measure or measure_end, options)
-    _check_names(job, axes)
+    if method is not None:
+        check_method(method)
+    job = Job(_checked_model(model), method, measure or measure_end, options)
+    own = _check_names(job, axes)
+    job = job if method is not None else replace(job, method=own or VariationalCollision())
     folder = Path(tempfile.mkdtemp(prefix="carom-sweep-")) if out is None else None
     try:
         store = Store(Path(out) if folder is None else folder / "sweep.zarr", job, axes, flat, block)  # pyright: ignore[reportArgumentType]
@@ -190,6 +195,8 @@ def _axes(grid: Any, samples: Any) -> tuple[dict[str, np.ndarray], bool]:
     if (grid is None) == (samples is None):
         raise InputError("a sweep needs a grid or samples, one of the two: grid={'gravity': [1.6, 9.81]}")
     given = grid if grid is not None else samples
+    if not isinstance(given, Mapping):
+        raise InputError(f"{'samples' if grid is None else 'grid'} must be a dict of values by name; got {given!r}")
     axes = {}
     for name, values in given.items():
         axes[name] = np.atleast_1d(np.asarray(values))
@@ -214,7 +221,8 @@ def _checked_model(model: Any) -> str | Callable[..., Model]:
     return model  # pyright: ignore[reportReturnType]
 
 
-def _check_names(job: Job, axes: Mapping[str, Any]) -> None:
+def _check_names(job: Job, axes: Mapping[str, Any]) -> Any:
+    """Every name is one that can be varied. Returned is the method that suits the model, if it has one."""
     try:
         model = job.factory()()
     except TypeError as error:
@@ -224,6 +232,7 @@ def _check_names(job: Job, axes: Mapping[str, Any]) -> None:
     for name in axes:
         if name not in known:
             raise InputError(f"{model.name} has no {name!r} to vary; it has {', '.join(known)}")
+    return model.method
 
 
 # -- the store -----------------------------------------------------------------------------------------------------------

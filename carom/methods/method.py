@@ -186,9 +186,7 @@ class Method(eqx.Module):
         """The method whose legs, and the method whose steps, a replay goes through (`carom.methods.replay`); None for none."""
         return None, self
 
-    replay_tolerance: ClassVar[float | None] = (
-        None  # how far a replayed leg may end from that of the run, over 1 + |q|
-    )
+    replay_tolerance: ClassVar[float | None] = None  # how far a replayed leg may end from that of the run, over 1 + |q|
 
     def replayed_flow(self, mechanics: Mechanics) -> Callable[..., Any]:
         """The flow of a leg."""

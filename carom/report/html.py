@@ -45,7 +45,7 @@ def report(solution: Solution, title: str | None = None) -> str:
     fields = {
         "TITLE": html.escape(title or solution.name),
         "SUMMARY": html.escape(_headline(solution, numbers)),
-        "MESSAGE": "" if numbers["status"] == "ok" else f'<p class="message">{html.escape(numbers["message"])}</p>',
+        "MESSAGE": f'<p class="message">{html.escape(numbers["message"])}</p>' if _alarming(solution) else "",
         "NOTE": html.escape(_note(solution)),
         "EVAL": " 'unsafe-eval'" if reel is not None and reel.dim == 3 else "",  # the 3-D part of plotly compiles code
         "NO_MOTION": "hidden" if reel is None else "",
@@ -154,6 +154,11 @@ def _film(reel: Film) -> dict[str, Any]:
 
 
 # -- words ---------------------------------------------------------------------------------------------------------------
+
+
+def _alarming(solution: Solution) -> bool:
+    """Did the run end otherwise than was asked?"""
+    return not solution.status.ok or solution.status.name == "interrupted"
 
 
 def _headline(solution: Solution, numbers: Mapping[str, Any]) -> str:

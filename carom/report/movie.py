@@ -42,7 +42,7 @@ def animate(
     Bodies light up at every impact, also at those that fall between two pictures.
     """
     if path is not None:
-        _check_path(Path(path))
+        check_path(Path(path))
     reel = _film(solution)
     begin = float(solution.t[0]) if start is None else float(start)
     end = float(solution.t[-1]) if stop is None else float(stop)
@@ -61,7 +61,7 @@ def animate(
         )
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            film.save(path, writer=WRITERS[Path(path).suffix](fps=fps), dpi=100)
+            film.save(path, writer=WRITERS[Path(path).suffix.lower()](fps=fps), dpi=100)
     return film
 
 
@@ -71,10 +71,10 @@ def _film(solution: Solution) -> Film:
     return solution.film
 
 
-def _check_path(path: Path) -> None:
-    if path.suffix not in WRITERS:
+def check_path(path: Path) -> None:
+    if path.suffix.lower() not in WRITERS:
         raise InputError(f"a film is saved as {' or '.join('*' + s for s in WRITERS)}; got {str(path)!r}")
-    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
+    if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise InputError("*.mp4 needs the program ffmpeg: install it, or save as *.gif")
 
 

@@ -10,7 +10,9 @@ import jax
 import numpy as np
 
 from carom.drawing import Film, film_of_run
+from carom.errors import InputError
 from carom.methods import status as codes
+from carom.named import changed_since, frozen
 from carom.numerics.sequences import accumulation_time
 from carom.system.system import System
 from carom.xla.kernel import kernel_state
@@ -166,6 +168,18 @@ class Solution:
     shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
     record: Any = None  #      a StepRecord with a row per step, from timestepping methods and with stride 1
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "system", frozen(self.system))  # what is computed later is computed with the numbers of the run
+
+    def _physics(self) -> System:
+        changed = changed_since(self.system)
+        if changed is not None:
+            raise InputError(
+                f"the {changed.role} of this run refers to a class whose attributes have been changed since: its energy can no "
+                "longer be computed. Hand such numbers over as params, or ask for .v, .energy and .gaps before changing them"
+            )
+        return self.system
+
     @property
     def coordinates(self) -> tuple[str, ...]:
         """The names of the coordinates."""
@@ -184,21 +198,21 @@ class Solution:
 
     @cached_property
     def v(self) -> np.ndarray:
-        return np.asarray(_velocities(self.system, self.params, self.t, self.q, self.p))
+        return np.asarray(_velocities(self._physics(), self.params, self.t, self.q, self.p))
 
     @cached_property
     def energy(self) -> np.ndarray:
-        return np.asarray(_energies(self.system, self.params, self.t, self.q, self.p))
+        return np.asarray(_energies(self._physics(), self.params, self.t, self.q, self.p))
 
     @cached_property
     def gaps(self) -> np.ndarray:
         """All gaps along the grid, one column per contact."""
-        return np.asarray(gaps_along(self.system, self.params, self.t, self.q))
+        return np.asarray(gaps_along(self._physics(), self.params, self.t, self.q))
 
     @cached_property
     def smallest_gap(self) -> np.ndarray | None:
         """The smallest of all gaps along the grid; None without contacts."""
-        return np.asarray(_smallest(self.system, self.params, self.t, self.q)) if self.system.contacts else None
+        return np.asarray(_smallest(self._physics(), self.params, self.t, self.q)) if self.system.contacts else None
 
     @cached_property
     def film(self) -> Film | None:

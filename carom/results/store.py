@@ -61,7 +61,7 @@ def save(solution: Solution, path: str | Path, identity: dict[str, str] | None =
 
     `identity` is what a checkpointed run is recognised by."""
     path = Path(path)
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a run is saved as {' or '.join('*' + s for s in SUFFIXES)}; got {str(path)!r}")
     if path.exists() and (any(path.iterdir()) if path.is_dir() else path.stat().st_size):
         header(path)  # refuses to replace what is not a run

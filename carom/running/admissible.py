@@ -114,7 +114,7 @@ def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarr
         return system, False
     if system.massless is not None:
         return system, _touches(here, np.asarray(system.massless))
-    free = _null_space(here.constraints)
+    free = null_space(here.constraints)
     values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
     scale = np.max(np.abs(here.mass), initial=0.0)
     directions = (free @ vectors[:, np.abs(values) <= 1e-13 * scale]).T
@@ -138,7 +138,7 @@ def _touches(here: Here, directions: np.ndarray) -> bool:
     return bool((np.abs(here.normals @ directions.T) > 1e-12).any())
 
 
-def _null_space(A: np.ndarray) -> np.ndarray:
+def null_space(A: np.ndarray) -> np.ndarray:
     if not len(A):
         return np.eye(A.shape[1])
     _, values, vectors = np.linalg.svd(A)

@@ -1,6 +1,5 @@
 """Bad input gets a clear error before anything is compiled for long."""
 
-import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,8 +10,11 @@ import numpy as np
 
 from carom.contact.projection import closest_point
 from carom.errors import InputError
-from carom.named import Named
+from carom.named import frozen, traced_in
 from carom.running.admissible import Here, check_constraints, find_massless, look
+from carom.running.options import check_system, check_untraced, number
+from carom.running.probes import check_joints, check_mass, check_signs
+from carom.running.tracing import check_functions, explained
 from carom.system.lumped import LumpedSystem
 from carom.system.system import System
 
@@ -44,8 +46,10 @@ class _Probe(NamedTuple):
 
 
 def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
-    if not isinstance(system, System):
-        raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    check_system(system)
+    check_untraced(q0=q0, v0=v0, p0=p0, t0=t0, params=params, system=system)
+    system = frozen(system)
+    _check_captured(system)
     if (v0 is None) == (p0 is None):
         raise InputError("a run starts from q0 and either v0 or p0: pass one of the two")
     given = "p0" if v0 is None else "v0"
@@ -57,23 +61,23 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
         raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
     if system.space is not None and system.space.dim != v.size:
         raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
-    start = float(t0)
-    if not np.isfinite(start):
-        raise InputError(f"t0 must be a finite number; got {t0}")
+    start = number(t0, "t0")
     params = _parameters(params)
     check_quaternions(system, q)
     if "nodes" in system.needs:
         return _check_lumped(system, q, v, params, start, v0 is None)
-    names, owner = _structure(system, q, params)
+    names, owner = _structure(system, q, params, start)
     at = jnp.asarray(q), jnp.asarray(np.zeros_like(v) if v0 is None else v), jnp.asarray(start)
-    probe = jax.device_get(_probe(system, params, *at))
+    with explained("the derivatives of the system: it"):
+        probe = jax.device_get(_probe(system, params, *at))
     _check_probe(probe, system)
+    check_mass(system, probe.here)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
     system, touches = find_massless(system, params, probe.here, q, np.asarray(at[1]), start)
     p, v = _start(system, params, at[0], jnp.asarray(v), at[2], v0 is None)
-    _check_gaps(
-        probe, names, lambda: _closest(system, params, *at) if len(names) == len(owner) and at[0].shape == at[1].shape else None
-    )
+    check_joints(system, params, q, np.asarray(v), start)
+    plain = len(names) == len(owner) and q.shape == v.shape
+    _check_gaps(probe, names, lambda: _closest(system, params, *at) if plain else None)
     needs = system.needs | _hidden_needs(probe, touches)
     return Problem(system, at[0], v, p, at[2], params, names, owner, needs)
 
@@ -123,6 +127,15 @@ def _closest(system: System, params: Any, q, v, t) -> jax.Array:
     return closest_point(lambda x: m.contacts.faces(x, t), m.mass(q, v, t), q)
 
 
+def _check_captured(system: System) -> None:
+    blind = traced_in(system)
+    if blind is not None:
+        raise InputError(
+            f"the {blind.role} captures a value that is being traced by jit, grad or vmap: use carom.rollout, and hand that value "
+            "over through params"
+        )
+
+
 def _vector(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=float)
@@ -155,71 +168,9 @@ def _parameters(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(number, params)
 
 
-class _Recorder(dict):
-    """A dict that notes which of its keys were read."""
-
-    def __init__(self, values: dict, where: str):
-        super().__init__(values)
-        self.read: set[str] = set()
-        self.where = where
-
-    def __getitem__(self, key):
-        self.read.add(key)
-        if key not in self:
-            known = ", ".join(map(str, self)) or "none"
-            close = difflib.get_close_matches(str(key), [str(k) for k in self], 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"{self.where} reads params[{key!r}], which was not given; given: {known}{hint}")
-        return super().__getitem__(key)
-
-    def get(self, key, default=None):
-        self.read.add(key)
-        return super().get(key, default)
-
-    def items(self):
-        self.read |= set(self)
-        return super().items()
-
-    def values(self):
-        self.read |= set(self)
-        return super().values()
-
-
-def _check_functions(system: System, q: np.ndarray, params: Any) -> None:
-    """Trace each user function once: wrong shapes, missing and unread parameters."""
-    contacts = [f for c in system.contacts for f in (c.gap, c.slip, c.restitution, c.friction) if isinstance(f, Named)]
-    given = (system.lagrangian, system.hamiltonian, system.force, system.constraints)
-    functions = [*(f for f in given if f is not None), *contacts, *(joint.g for joint in system.joints)]
-    read: set[Any] = set()
-    vector, scalar = jax.ShapeDtypeStruct(q.shape, float), jax.ShapeDtypeStruct((), float)
-    dim = q.size if system.space is None else system.space.dim
-    speed = jax.ShapeDtypeStruct((dim,), float)
-    for function in functions:
-        recorder = _Recorder(params, function.role) if isinstance(params, dict) else params
-        shape = jax.eval_shape(
-            lambda q, v, t, f=function, given=recorder: jnp.asarray(f(q=q, v=v, p=v, t=t, params=given)), vector, speed, scalar
-        )
-        if isinstance(recorder, _Recorder):
-            read |= recorder.read
-        if function.role in ("lagrangian", "hamiltonian") and shape.size != 1:
-            raise InputError(f"the {function.role} must return one number; it returns shape {shape.shape}")
-        if function.role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != dim):
-            raise InputError(
-                f"the constraints must be a matrix with {dim} columns, one per velocity; they have shape {shape.shape}"
-            )
-        if function.role == "force" and shape.size != dim:
-            raise InputError(f"the force must have {dim} entries, one per velocity; it has shape {shape.shape}")
-    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
-    if unread:
-        known = ", ".join(sorted(map(str, read))) or "none"
-        close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
-
-
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
-    _check_functions(system, q, params)
+    names, owner = _structure(system, q, params, start)
     arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
     masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
@@ -230,7 +181,6 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     if np.max(np.abs(force - slope)) > 1e-8 * np.max(np.abs(slope), initial=1e-300) + 1e-10 * np.max(np.abs(force), initial=0.0):
         i = int(np.argmax(np.abs(force - slope)))
         raise InputError(f"force[{i}] is {force[i]:.6g} at the initial state, but the potential falls by {slope[i]:.6g} along it")
-    names, owner = _contacts(system, params, q.size)
     if shared:
         raise InputError("two contacts move the same node: the system must not be declared with separate=True")
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
@@ -297,7 +247,7 @@ def check_step(system: System, method: Any, params: Any, dt: float) -> None:
 _STRUCTURES: dict[Any, tuple[tuple[str, ...], np.ndarray]] = {}  # what was found before, for systems run again and again
 
 
-def _structure(system: System, q: np.ndarray, params: Any) -> tuple[tuple[str, ...], np.ndarray]:
+def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and owners of the contacts, once the functions are checked: the same for all values of the parameters."""
     leaves, structure = jax.tree.flatten((system, params))
     key = (structure, q.size, tuple(np.shape(leaf) for leaf in leaves))
@@ -306,8 +256,10 @@ def _structure(system: System, q: np.ndarray, params: Any) -> tuple[tuple[str, .
             return _STRUCTURES[key]
     except TypeError:  # something in the system cannot be hashed
         key = None
-    _check_functions(system, q, params)
-    found = _contacts(system, params, q.size)
+    check_functions(system, q, params, None if system.space is None else system.space.dim)
+    with explained("the derivatives of the system: it"):
+        found = _contacts(system, params, q.size)
+    check_signs(system, params, q, start, *found)
     if key is not None:
         if len(_STRUCTURES) > 64:
             _STRUCTURES.clear()
@@ -355,15 +307,3 @@ def _check_gaps(probe: _Probe, names: tuple[str, ...], closest: Callable[[], Any
         where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
         message += f". The closest admissible configuration in the kinetic metric is q0 = {where}"
     raise InputError(message)
-
-
-def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
-    try:
-        step = float(dt)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"dt must be a positive number; got {dt!r}") from error
-    if not (step > 0 and np.isfinite(step)):
-        raise InputError(f"dt must be a positive number; got {dt}")
-    if int(num_steps) != num_steps or num_steps < 1:
-        raise InputError(f"num_steps must be a positive whole number; got {num_steps}")
-    return step, int(num_steps)

@@ -9,7 +9,9 @@ from carom.errors import InputError
 from carom.methods.capabilities import require
 from carom.methods.method import State
 from carom.methods.replay import Run, run
+from carom.named import frozen, traced_in
 from carom.running.checks import needs_of
+from carom.running.options import check_pure
 from carom.system.system import System
 
 
@@ -32,14 +34,22 @@ def rollout(
     order of impacts to another. Second derivatives are not supported. `run.status` is 0 for a good run; after a failure, or with
     more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
+    check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
     q, v, t = jnp.asarray(q0, float), jnp.asarray(v0, float), jnp.asarray(t0, float)
-    space = system.space if isinstance(system, System) else None
+    space = system.space
     wanted = (q.shape[0] if q.ndim else 0,) * 2 if space is None else (space.size, space.dim)
     if q.ndim != 1 or v.ndim != 1 or (q.shape[0], v.shape[0]) != wanted:
         lengths = "vectors of the same length" if space is None else f"vectors of lengths {space.size} and {space.dim}"
         raise InputError(f"q0 and v0 must be {lengths}; got shapes {q.shape} and {v.shape} (use jax.vmap for many)")
     needs = needs_of(system)
     require(needs, method, "gradients")
+    system = frozen(system)
+    blind = traced_in(system)
+    if blind is not None:
+        raise InputError(
+            f"the {blind.role} captures a value that JAX is tracing, and a derivative with respect to it would be lost: "
+            "hand it over through params, as in rollout(system, …, params={'g': g})"
+        )
     mechanics = system.bind(params, q.shape[0])
     require(needs if mechanics.quadratic else needs | {"energy not quadratic"}, method, "gradients")
     return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts))

@@ -11,14 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.errors import InputError, SolveError
+from carom.errors import SolveError
 from carom.methods.capabilities import require
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
 from carom.results.solution import Impacts, Solution, Status, describe
 from carom.running.checkpoint import Checkpoint, identity
-from carom.running.checks import Problem, check_grid, check_problem, check_step, needs_of
+from carom.running.checks import Problem, check_problem, check_step, needs_of
+from carom.running.options import check_grid, check_options
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.program import Program
@@ -63,6 +64,7 @@ def solve(
 
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
+    check_options(method, stride, max_impacts, checkpoint, every)
     step, total = check_grid(dt, num_steps)
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)
@@ -71,10 +73,6 @@ def solve(
     require(problem.needs, method, verb)
     check_step(system, method, problem.params, step)
     method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
-    if stride < 1:
-        raise InputError(f"stride must be a positive whole number; got {stride}")
-    if every is not None and checkpoint is None:
-        raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
     disk = None
     if checkpoint is not None:
         numbers = {"dt": step, "num_steps": total, "max_impacts": max_impacts, "stride": stride, "every": every}

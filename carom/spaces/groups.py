@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from carom.errors import InputError
 from carom.spaces.rotations import (
     add,
     cayley,
@@ -39,7 +40,7 @@ RETRACTIONS = ("cayley", "exponential")
 
 def _known(retraction: str) -> str:
     if retraction not in RETRACTIONS:
-        raise ValueError(f"retraction must be one of {', '.join(RETRACTIONS)}; got {retraction!r}")
+        raise InputError(f"retraction must be one of {', '.join(RETRACTIONS)}; got {retraction!r}")
     return retraction
 
 
@@ -57,7 +58,6 @@ class _Group(Space):
 
     def _displacement(self, a):
         return inverse_cayley(a) if self._is_cayley else logarithm(a)
-
 
     @property
     @abstractmethod

@@ -10,6 +10,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from carom.errors import InputError
+
 
 class Drift(NamedTuple):
     """Free motion over one interval."""
@@ -76,11 +78,11 @@ class Euclidean(Space):
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, dim: int, names: tuple[str, ...] | list[str] | None = None):
-        if dim < 1:
-            raise ValueError(f"a space needs at least one dimension; got {dim}")
+        if not isinstance(dim, int) or dim < 1:
+            raise InputError(f"a space needs at least one dimension, a whole number; got {dim!r}")
         names = tuple(names) if names is not None else tuple(f"q{i}" for i in range(dim))
         if len(names) != dim:
-            raise ValueError(f"{len(names)} names for {dim} coordinates: {', '.join(names)}")
+            raise InputError(f"{len(names)} names for {dim} coordinates: {', '.join(names)}")
         self.dim, self.size, self.names = dim, dim, names
 
     def retract(self, q: Float[Array, " n"], delta: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -125,8 +127,8 @@ class Power(Space):
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, space: Space, count: int):
-        if count < 1:
-            raise ValueError(f"a power of a space needs a positive number of nodes; got {count}")
+        if not isinstance(space, Space) or not isinstance(count, int) or count < 1:
+            raise InputError(f"a power needs a space and a positive number of nodes; got {space!r} and {count!r}")
         self.space, self.count = space, count
         self.dim, self.size = count * space.dim, count * space.size
         self.names = tuple(f"{name}{i}" for i in range(count) for name in space.names)
@@ -175,8 +177,8 @@ class Product(Space):
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, *spaces: Space):
-        if not spaces:
-            raise ValueError("a product needs at least one space")
+        if not spaces or not all(isinstance(space, Space) for space in spaces):
+            raise InputError(f"a product needs at least one space, and spaces only; got {', '.join(map(repr, spaces)) or 'none'}")
         self.spaces = spaces
         self.dim, self.size = sum(s.dim for s in spaces), sum(s.size for s in spaces)
         self.names = tuple(name for space in spaces for name in space.names)

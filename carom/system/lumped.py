@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.contact.contact import Contact
 from carom.contact.laws import Impulse
+from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
 from carom.system.contacts import Contacts
@@ -78,7 +79,7 @@ class LumpedSystem(System):
         super().__init__(lagrangian, contacts, external, space)
         for contact in self.contacts:
             if separate and (contact.rough or contact.obstacle):
-                raise ValueError(f"contact {contact.name!r}: separate contacts have neither friction nor several faces")
+                raise InputError(f"contact {contact.name!r}: separate contacts have neither friction nor several faces")
         self.masses, self.potential = masses, height
         self.separate, self.transmits, self.highest_frequency = separate, transmits, highest_frequency
         self.admissible = None if admissible is None else Named(admissible, ("q", "params"), "admissible")

@@ -7,8 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from carom.contact.contact import Contact
-from carom.contact.joint import Joint
+from carom.contact.contact import Contact, contacts_of
+from carom.contact.joint import Joint, joints_of
+from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
 from carom.system.functions import Functions
@@ -59,22 +60,19 @@ class System(eqx.Module):
     ):
         known = ("q", "v", "t", "params")
         if (lagrangian is None) == (hamiltonian is None):
-            raise TypeError("a System is given by a lagrangian or by a hamiltonian=: pass one of the two")
+            raise InputError("a System is given by a lagrangian or by a hamiltonian=: pass one of the two")
         self.lagrangian = None if lagrangian is None else Named(lagrangian, known, "lagrangian")
         self.hamiltonian = None if hamiltonian is None else Named(hamiltonian, ("q", "p", "t", "params"), "hamiltonian")
         self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
         self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
-        if isinstance(contacts, Contact):
-            contacts = (contacts,)
-        for i, contact in enumerate(contacts):
-            if not isinstance(contact, Contact):
-                raise TypeError(f"contacts[{i}] is {contact!r}; wrap the gap function in carom.Contact(...)")
-        self.contacts = tuple(contacts)
+        self.contacts = contacts_of(contacts)
         self.force = None if force is None else Named(force, known, "force")
+        if space is not None and not isinstance(space, Space):
+            raise InputError(f"space must be a carom.Euclidean, SO3, SE3 or a product of them; got {space!r}")
         self.space = space
-        self.joints = (joints,) if isinstance(joints, Joint) else tuple(joints)
+        self.joints = joints_of(joints)
         if self.hamiltonian is not None and self.joints:
-            raise TypeError(
+            raise InputError(
                 "joints are written for a lagrangian: give the system by one, or write the joints as velocity constraints"
             )
 

@@ -37,7 +37,7 @@
   const base = () => ({ paper_bgcolor: look.paper, plot_bgcolor: "rgba(0,0,0,0)", font: { color: look.ink, family: "system-ui, sans-serif", size: 12 },
     hoverlabel: { bgcolor: look.paper, font: { color: look.ink } } });
   const narrow = () => window.innerWidth < 640;
-  const config = () => ({ responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover", scrollZoom: true,
+  const config = () => ({ responsive: true, displaylogo: false, showSendToCloud: false, displayModeBar: narrow() ? false : "hover", scrollZoom: true,
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] });
 
   // -- against time ----------------------------------------------------------------------------------------------------

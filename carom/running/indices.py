@@ -1,0 +1,154 @@
+"""Indices that are out of range, found in a traced computation.
+
+JAX cannot raise an error from a compiled program: it reads the last entry instead, so `q[2]` of two coordinates runs, and means
+`q[1]`. But an index that is written down as a number is known when the function is traced. This walks through them,
+computes the whole numbers in them that depend on nothing, and compares those that are used as indices with the shape they index.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.extend import core
+
+_SMALL = 1 << 16  # entries of an index array that is looked at
+
+
+class Wrong(NamedTuple):
+    """An entry that does not exist."""
+
+    array: str  #       which one, as far as it is known
+    index: int
+    size: int
+
+    def __str__(self) -> str:
+        entry = f"{self.array}[{self.index}]" if self.array else f"entry {self.index} of an array"
+        return f"{entry}, of {self.size}"
+
+
+def out_of_range(closed: Any, labels: Sequence[str]) -> Wrong | None:
+    """The first constant index in a computation that lies outside of its array; `labels` name the arguments."""
+    names = dict(zip(closed.jaxpr.invars, labels, strict=True))
+    return _walk(closed.jaxpr, _known(closed), names)
+
+
+def _known(closed: Any) -> dict[Any, np.ndarray]:
+    consts = {var: np.asarray(value) for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True) if _whole(value)}
+    return {var: value for var, value in consts.items() if value.size <= _SMALL}
+
+
+def _whole(value: Any) -> bool:
+    return getattr(value, "dtype", None) is not None and np.dtype(value.dtype).kind in "iub"
+
+
+def _walk(jaxpr: Any, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wrong | None:
+    def value(v: Any) -> np.ndarray | None:
+        return np.asarray(v.val) if isinstance(v, core.Literal) else known.get(v)
+
+    for eqn in jaxpr.eqns:
+        values = [value(v) for v in eqn.invars]
+        inner = _inner(eqn)
+        found = _check(eqn, values, names) if inner is None else _walk_inner(inner, eqn, values, known, names)
+        if found is not None:
+            return found
+        for sub in _others(eqn) if inner is None else ():
+            found = _walk(sub.jaxpr, _known(sub), {})
+            if found is not None:
+                return found
+        if inner is None and all(v is not None for v in values) and eqn.primitive.name in _FOLD:
+            known[eqn.outvars[0]] = np.asarray(_FOLD[eqn.primitive.name](eqn, *values))
+    return None
+
+
+def _walk_inner(inner: Any, eqn: Any, values: list, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wrong | None:
+    """A call: what is known of its arguments is known inside, and what it computes from them is known outside."""
+    pairs = list(zip(inner.jaxpr.invars, eqn.invars, values, strict=True))
+    inside = {**_known(inner), **{var: value for var, _, value in pairs if value is not None}}
+    labels = {var: names[given] for var, given, _ in pairs if not isinstance(given, core.Literal) and given in names}
+    found = _walk(inner.jaxpr, inside, labels)
+    for var, out in zip(inner.jaxpr.outvars, eqn.outvars, strict=True):
+        if isinstance(var, core.Literal):
+            known[out] = np.asarray(var.val)
+        elif var in inside:
+            known[out] = inside[var]
+    return found
+
+
+def _inner(eqn: Any) -> Any:
+    """The computation of a plain call, whose arguments are those of the call."""
+    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    same = hasattr(inner, "consts") and len(inner.jaxpr.invars) == len(eqn.invars)
+    return inner if same and eqn.primitive.name not in ("scan", "while", "cond") else None
+
+
+def _others(eqn: Any) -> list[Any]:
+    """Computations inside an operation: bodies of loops, branches."""
+    values = [x for value in eqn.params.values() for x in (value if isinstance(value, (tuple, list)) else (value,))]
+    return [x for x in values if hasattr(x, "consts") and hasattr(x, "jaxpr")]
+
+
+def _check(eqn: Any, values: list[np.ndarray | None], names: dict[Any, str]) -> Wrong | None:
+    kind, array = eqn.primitive.name, eqn.invars[0] if eqn.invars else None
+    if kind == "dynamic_slice":
+        shape, sizes = array.aval.shape, eqn.params["slice_sizes"]
+        for axis, index in enumerate(values[1:]):
+            if index is not None and not 0 <= int(index) <= shape[axis] - sizes[axis]:
+                return _wrong(array, int(index), shape[axis], names)
+    if kind in ("gather", "scatter", "scatter-add", "scatter_mul", "scatter_add") and values[1] is not None:
+        numbers, shape, mode = eqn.params["dimension_numbers"], array.aval.shape, str(eqn.params["mode"])
+        axes = getattr(numbers, "start_index_map", None) or getattr(numbers, "scatter_dims_to_operand_dims", ())
+        sizes = eqn.params.get("slice_sizes", (1,) * len(shape))
+        for i, axis in enumerate(axes if "CLIP" not in mode else ()):
+            index = values[1][..., i]
+            bad = index[(index < 0) | (index > shape[axis] - (sizes[axis] if kind == "gather" else 1))]
+            if bad.size:
+                return _wrong(array, int(bad.flat[0]), shape[axis], names)
+    return None
+
+
+def _wrong(array: Any, index: int, size: int, names: dict[Any, str]) -> Wrong:
+    label = "" if isinstance(array, core.Literal) else names.get(array, "")
+    return Wrong(label, index if index >= 0 else index - size, size)
+
+
+def _broadcast(eqn: Any, x: np.ndarray, *_: Any) -> np.ndarray:
+    shape = [1] * len(eqn.params["shape"])
+    for axis, size in zip(eqn.params["broadcast_dimensions"], np.shape(x), strict=True):
+        shape[axis] = size
+    return np.broadcast_to(np.reshape(x, shape), eqn.params["shape"])
+
+
+def _iota(eqn: Any, *_: Any) -> np.ndarray:
+    shape, axis = eqn.params["shape"], eqn.params["dimension"]
+    along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return np.broadcast_to(along, shape)
+
+
+def _slice(eqn: Any, x: np.ndarray) -> np.ndarray:
+    p = eqn.params
+    strides = p["strides"] or (1,) * x.ndim
+    return x[tuple(slice(a, b, s) for a, b, s in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]
+
+
+_FOLD: dict[str, Callable[..., Any]] = {
+    "lt": lambda _, a, b: a < b,
+    "le": lambda _, a, b: a <= b,
+    "gt": lambda _, a, b: a > b,
+    "ge": lambda _, a, b: a >= b,
+    "eq": lambda _, a, b: a == b,
+    "ne": lambda _, a, b: a != b,
+    "add": lambda _, a, b: a + b,
+    "sub": lambda _, a, b: a - b,
+    "mul": lambda _, a, b: a * b,
+    "neg": lambda _, a: -a,
+    "max": lambda _, a, b: np.maximum(a, b),
+    "min": lambda _, a, b: np.minimum(a, b),
+    "select_n": lambda _, which, *cases: np.choose(np.asarray(which, int), cases),
+    "convert_element_type": lambda eqn, a: a.astype(eqn.params["new_dtype"]),
+    "squeeze": lambda eqn, a: np.squeeze(a, tuple(eqn.params["dimensions"])),
+    "reshape": lambda eqn, a: np.reshape(a, eqn.params["new_sizes"]),
+    "concatenate": lambda eqn, *xs: np.concatenate(xs, axis=eqn.params["dimension"]),
+    "broadcast_in_dim": _broadcast,
+    "iota": _iota,
+    "slice": _slice,
+}

@@ -1,0 +1,124 @@
+"""What surrounds a problem: the method, the grid, how much is kept."""
+
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+
+from carom.errors import InputError
+from carom.methods.method import Method
+from carom.system.system import System
+
+
+def check_system(system: Any) -> None:
+    if isinstance(system, System):
+        return
+    inside = isinstance(getattr(system, "system", None), System)
+    hint = "; a model is run by model.solve(), and model.system is its system" if inside else ""
+    raise InputError(f"system must be a carom.System; got {type(system).__name__}{hint}")
+
+
+def check_method(method: Any) -> None:
+    if isinstance(method, Method):
+        return
+    if inspect.isclass(method):
+        raise InputError(f"method is the class {method.__name__}; make one of it: carom.{method.__name__}()")
+    hint = f"; did you mean carom.{method}()?" if isinstance(method, str) and method.isidentifier() else ""
+    raise InputError(f"method must be one of carom's, such as carom.VariationalCollision(); got {method!r}{hint}")
+
+
+def check_untraced(**values: Any) -> None:
+    """`solve` is a host loop: it cannot be part of a computation that JAX traces."""
+    for name, value in values.items():
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            raise InputError(
+                f"{name} is being traced by jit, grad or vmap, and carom.solve and carom.ensemble run on the host: "
+                "inside a transformed function use carom.rollout, which takes the same arguments"
+            )
+
+
+def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "") -> int:
+    """A positive whole number, given as any kind of number."""
+    try:
+        number = int(value)
+        good = not isinstance(value, (str, bytes)) and np.ndim(value) == 0 and number == value and number >= 1
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good:
+        raise InputError(f"{name} must be a positive whole number{of}; got {value!r}")
+    if number > most:
+        raise InputError(f"{name} is {number}, and {most} is the most")
+    return number
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a finite number; got {value!r}") from error
+    if not np.isfinite(result):
+        raise InputError(f"{name} must be a finite number; got {value}")
+    return result
+
+
+def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
+    check_untraced(dt=dt, num_steps=num_steps)
+    try:
+        step = float(dt)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"dt must be a positive number; got {dt!r}") from error
+    if not (step > 0 and np.isfinite(step)):
+        raise InputError(f"dt must be a positive number; got {dt}")
+    return step, whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
+
+
+def check_options(method: Any, stride: Any, max_impacts: Any, checkpoint: Any, every: Any) -> None:
+    check_method(method)
+    whole(stride, "stride")
+    if max_impacts is not None:
+        whole(max_impacts, "max_impacts")
+    if checkpoint is not None and not isinstance(checkpoint, (str, bytes)) and not hasattr(checkpoint, "__fspath__"):
+        raise InputError(f"checkpoint must be the name of a *.zarr; got {checkpoint!r}")
+    if every is None:
+        return
+    whole(every, "every", of=" of steps")
+    if checkpoint is None:
+        raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
+
+
+def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **numbers: Any) -> None:
+    """What can be said of a rollout, whose numbers may be traced: kinds and counts."""
+    check_system(system)
+    check_method(method)
+    whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
+    whole(max_impacts, "max_impacts")
+    for name, value in numbers.items():
+        try:
+            good = value is not None and np.dtype(jax.numpy.asarray(value, float).dtype).kind == "f"
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            raise InputError(f"{name} must be a {'list of numbers' if name in ('q0', 'v0') else 'number'}; got {value!r}")
+
+
+def check_ensemble(system: Any, method: Any, dtype: Any, each: Any, **numbers: Any) -> None:
+    check_system(system)
+    check_method(method)
+    check_untraced(each=each, **numbers)
+    try:
+        good = np.dtype(dtype) in (np.float64, np.float32)
+    except TypeError:
+        good = False
+    if not good:
+        name = repr(dtype) if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+        raise InputError(f"dtype must be float64 or float32; got {name}")
+    if each is not None and not isinstance(each, dict):
+        raise InputError(f"each gives parameters by name, as a dict of arrays; got {type(each).__name__}")
+    for key, value in {"dt": numbers["dt"], **{f"each[{key!r}]": value for key, value in (each or {}).items()}}.items():
+        try:
+            np.asarray(value, float)
+        except (TypeError, ValueError) as error:
+            what = "a positive number, or one per lane" if key == "dt" else "an array of numbers with one row per lane"
+            raise InputError(f"{key} must be {what}; got {value!r}") from error

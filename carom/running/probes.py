@@ -1,0 +1,195 @@
+"""Looking around the start: masses that are negative, joints that do not hold, gaps that never become negative."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.errors import InputError
+from carom.running.admissible import Here, null_space
+from carom.system.system import System
+
+MOST_FACES = 24  # of all contacts, and so many of one
+FACES_EACH = 6
+NEWTON_STEPS = 40
+REACHES = 10.0 ** np.arange(-6, 1)  # how far beyond a zero of a gap its sign is looked at, relative to the coordinates
+DIRECTIONS = 16  # chosen at random, beside those that are known
+
+
+# -- mass ----------------------------------------------------------------------------------------------------------------
+
+
+def check_mass(system: System, here: Here) -> None:
+    """Kinetic energy is positive along every velocity (massless ones are another matter: see `find_massless`)."""
+    if (system.hamiltonian is not None and not len(here.normals)) or len(here.constraints) >= len(here.mass):
+        return  # coordinates and momenta may mean anything there, unless a law of impact needs a metric
+    free = null_space(here.constraints)
+    values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
+    scale = np.max(np.abs(here.mass), initial=0.0)
+    if values[0] < -1e-12 * scale:  # rounding of the eigenvalues
+        given = "∂²L/∂v²" if system.hamiltonian is None else "the inverse of ∂²H/∂p²"
+        along = np.array2string(free @ vectors[:, 0], precision=3, suppress_small=True)
+        raise InputError(
+            f"the kinetic energy is negative along v = {along}: {given} has the eigenvalue {values[0]:.6g} at the initial state. "
+            "A Lagrangian is kinetic minus potential energy; look for a wrong sign or a negative mass"
+        )
+
+
+# -- joints --------------------------------------------------------------------------------------------------------------
+
+
+class _Held(NamedTuple):
+    """The joints at one state."""
+
+    value: Any  #  g
+    rows: Any  #   ∂g/∂q
+    drift: Any  #  ∂g/∂t
+    mass: Any
+    reach: Any  #  how large the numbers are that g adds up
+
+
+@eqx.filter_jit
+def _held(system: System, params: Any, q, v, t) -> _Held:
+    functions = system.bind(params, q.shape[0], general=True).functions
+    joints, mass = functions.joints, system.bind(params, q.shape[0]).mass(q, v, t)
+    rows = functions.slopes(lambda q: joints(q, t), q)
+    reach = jnp.abs(jax.jacfwd(joints)(q, t)) @ jnp.abs(q)
+    return _Held(joints(q, t), rows, jax.jacfwd(joints, argnums=1)(q, t), mass, reach)
+
+
+def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: float) -> None:
+    """g(q₀) = 0 and ∇g·v₀ + ∂g/∂t = 0; otherwise the nearest state for which they hold is offered."""
+    if not system.joints:
+        return
+    held = jax.device_get(_held(system, params, jnp.asarray(q), jnp.asarray(v), jnp.asarray(t)))
+    if not (np.all(np.isfinite(held.value)) and np.all(np.isfinite(held.rows))):
+        raise InputError(f"the joints are {held.value} at the initial state, or their slopes are not finite")
+    # Numbers that a person typed: eight digits of them, and rounding where a joint is at the origin.
+    size = np.linalg.norm(held.rows, axis=1)
+    apart = np.abs(held.value) - 1e-8 * held.reach - 1e-10 * size
+    speed = held.rows @ v + held.drift
+    slipping = np.abs(speed) - 1e-8 * (np.abs(held.rows) @ np.abs(v) + np.abs(held.drift)) - 1e-10 * size
+    if np.all(apart <= 0) and np.all(slipping <= 0):
+        return
+    near_q, near_v = _nearest(system, params, q, v, t) if q.shape == v.shape else (np.full(1, np.nan),) * 2
+    text = lambda x: np.array2string(x, separator=", ", precision=15, max_line_width=10_000, suppress_small=True)  # noqa: E731
+    if np.any(apart > 0):
+        i = int(np.argmax(apart))
+        which = _name(system, params, q, t, i)
+        what = f"joint {which} does not hold at the start: it is {held.value[i]:.6g}, and should be 0"
+        offer = f"q0 = {text(near_q)}, v0 = {text(near_v)}"
+    else:
+        i = int(np.argmax(slipping))
+        what = f"v0 tears joint {_name(system, params, q, t, i)} apart: its rate is {speed[i]:.6g}, and should be 0"
+        offer = f"v0 = {text(near_v)}"
+    known = np.all(np.isfinite(near_q)) and np.all(np.isfinite(near_v))
+    raise InputError(f"{what}. The nearest admissible state in the kinetic metric is {offer}" if known else what)
+
+
+def _name(system: System, params: Any, q: np.ndarray, t: float, i: int) -> str:
+    """Which joint the i-th number belongs to."""
+    start = 0
+    for number, joint in enumerate(system.joints):
+        size = np.size(jax.eval_shape(lambda j=joint: jnp.asarray(j.g(q=jnp.asarray(q), t=jnp.asarray(t), params=params))))
+        if i < start + size:
+            label = repr(joint.name) if joint.name else str(number)
+            return label if size == 1 else f"{label}[{i - start}]"
+        start += size
+    return str(i)
+
+
+def _nearest(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
+    """Newton's method on g = 0, each step the shortest in the kinetic metric; then the closest velocity."""
+    at = q.copy()
+    for _ in range(30):
+        held = jax.device_get(_held(system, params, jnp.asarray(at), jnp.asarray(v), jnp.asarray(t)))
+        step = _shortest(held.mass, held.rows, -held.value)
+        at = at + step
+        if not np.max(np.abs(step), initial=0.0) > 1e-15 * np.max(np.abs(at), initial=1.0):
+            break
+    held = jax.device_get(_held(system, params, jnp.asarray(at), jnp.asarray(v), jnp.asarray(t)))
+    if not np.max(np.abs(held.value), initial=0.0) <= 1e-9 * max(1.0, float(np.max(np.abs(held.rows), initial=0.0))):
+        return np.full_like(q, np.nan), v
+    return at, v + _shortest(held.mass, held.rows, -(held.rows @ v + held.drift))
+
+
+def _shortest(mass: np.ndarray, rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The smallest x in the metric of the mass with rows·x = wanted."""
+    n, m = mass.shape[0], len(rows)
+    block = np.block([[mass, rows.T], [rows, np.zeros((m, m))]])
+    return np.linalg.lstsq(block, np.concatenate([np.zeros(n), wanted]), rcond=None)[0][:n]
+
+
+# -- gaps ----------------------------------------------------------------------------------------------------------------
+
+
+def check_signs(system: System, params: Any, q: np.ndarray, t: float, names: tuple[str, ...], owner: np.ndarray) -> None:
+    """A gap has to become negative somewhere beyond its zero, or nothing can ever be noticed to have passed it.
+
+    From the start, Newton's method looks for a zero of each gap; where it finds one, the gap is evaluated around it, near and far,
+    in many directions. Only a gap that is nowhere negative there is refused; one whose zero is not found passes.
+    """
+    if not system.contacts or system.transmits:
+        return
+    scale = max(1.0, float(np.max(np.abs(q))))
+    dim = q.size if system.space is None else system.space.dim
+    random = np.random.default_rng(0).normal(size=(DIRECTIONS, dim))
+    points = max(2 * dim + 1, len(REACHES) * (DIRECTIONS + 2))  # one number, so that there is one compilation
+
+    def gaps(moves: np.ndarray, face: int) -> np.ndarray:
+        padded = np.zeros((points, dim))
+        padded[: len(moves)] = moves
+        return np.asarray(_gaps_at(system, params, q, t, padded))[: len(moves), face]
+
+    for face in _chosen(owner):
+        zero, slope = _zero(lambda moves, face=face: gaps(moves, face), dim, 1e-6 * scale)
+        directions = np.concatenate([zero[None], -slope[None], random])
+        length = np.linalg.norm(directions, axis=1, keepdims=True)
+        directions = directions / np.where(length > 0, length, 1.0)
+        around = gaps(zero + (scale * REACHES[:, None, None] * directions).reshape(-1, dim), face)
+        if abs(gaps(zero[None], face)[0]) <= 1e-9 * scale and np.all(around >= 0):
+            contact = int(owner[face])
+            where = np.array2string(zero if system.space else q + zero, precision=6, separator=", ", suppress_small=True)
+            raise InputError(
+                f"the gap of contact {contact} ({names[contact]!r}) does not become negative beyond its zero at q = {where}: "
+                "a body would pass unnoticed. A gap is positive outside, zero in contact and negative inside "
+                "(q[1], and not abs(q[1]), maximum(q[1], 0) or q[1]**2)"
+            )
+
+
+def _chosen(owner: np.ndarray) -> np.ndarray:
+    """Some faces of each contact."""
+    faces = [np.flatnonzero(owner == i) for i in np.unique(owner)]
+    few = [group[np.unique(np.linspace(0, len(group) - 1, FACES_EACH).astype(int))] for group in faces]
+    return np.concatenate(few)[:MOST_FACES]
+
+
+def _zero(gap: Callable[[np.ndarray], np.ndarray], dim: int, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """Newton's method towards a zero, as far as it gets, with differences for slopes (no derivative has to be compiled)."""
+    steps = h * np.concatenate([np.zeros((1, dim)), np.eye(dim), -np.eye(dim)])
+    x, slope = np.zeros(dim), np.zeros(dim)
+    for _ in range(NEWTON_STEPS):
+        values = gap(x + steps)
+        slope = (values[1 : dim + 1] - values[dim + 1 :]) / (2 * h)
+        square = float(slope @ slope)
+        step = values[0] / square * slope if square > 0 else np.zeros(dim)
+        if not np.all(np.isfinite(step)) or np.max(np.abs(step)) <= 1e-15:
+            break
+        x = x - step
+    return x, slope
+
+
+@eqx.filter_jit
+def _gaps_at(system: System, params: Any, q, t, moves) -> jax.Array:
+    """All faces at configurations around q."""
+    space = system.space
+
+    def faces(move):
+        at = q + move if space is None else space.retract(q, move)
+        values = [jnp.atleast_1d(jnp.asarray(c.gap(q=at, t=t, params=params), float)) for c in system.contacts]
+        return jnp.concatenate(values)
+
+    return jax.vmap(faces)(jnp.asarray(moves))

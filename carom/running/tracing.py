@@ -1,0 +1,201 @@
+"""The functions of a system, traced once: wrong shapes, missing and unread parameters, indices out of range, and everything else
+that goes wrong in them as a sentence that names the function, the line and what to try."""
+
+import difflib
+import linecache
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.errors import CaromError, InputError
+from carom.named import Named
+from carom.running.indices import out_of_range
+from carom.system.system import System
+from carom.xla.structure import depends_on
+
+_HOME = str(Path(__file__).resolve().parents[1])
+
+
+class Recorder(dict):
+    """A dict that notes which of its keys were read, and says what it holds when one is missing."""
+
+    def __init__(self, values: dict, role: str, where: str = "params"):
+        inside = {k: Recorder(v, role, f"{where}[{k!r}]") if type(v) is dict else v for k, v in values.items()}
+        super().__init__(inside)
+        self.read: set[Any] = set()
+        self.role, self.where = role, where
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        if key not in self:
+            known = ", ".join(map(str, self)) or "none"
+            close = difflib.get_close_matches(str(key), [str(k) for k in self], 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"{self.role} reads {self.where}[{key!r}], which was not given; given: {known}{hint}")
+        return super().__getitem__(key)
+
+    def get(self, key, default=None):
+        self.read.add(key)
+        return super().get(key, default)
+
+    def items(self):
+        self.read |= set(self)
+        return super().items()
+
+    def values(self):
+        self.read |= set(self)
+        return super().values()
+
+
+jax.tree_util.register_pytree_with_keys(
+    Recorder,
+    lambda r: ([(jax.tree_util.DictKey(key), r[key]) for key in sorted(r)], tuple(sorted(r))),
+    lambda keys, values: dict(zip(keys, values, strict=True)),
+)
+
+
+def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
+    """Trace each user function once."""
+    functions = [f for f in (system.lagrangian, system.hamiltonian, system.force, system.constraints) if f is not None]
+    read: set[Any] = set()
+    for function in functions:
+        shape = _trace(function, q, params, dim, read)
+        _check_shape(function.role, shape, q.size if dim is None else dim)
+    for contact in system.contacts:
+        gap = _trace(contact.gap, q, params, dim, read)
+        where = f"contact {contact.name!r}" if contact.name else "a contact"
+        _check_gap(contact.gap, gap, where, q, params, dim)
+        for function in (contact.slip, contact.restitution, contact.friction):
+            if isinstance(function, Named):
+                _check_law(function.role, _trace(function, q, params, dim, read), gap, where)
+    for joint in system.joints:
+        shape = _trace(joint.g, q, params, dim, read)
+        if shape.ndim > 1:
+            raise InputError(f"joint {joint.name!r} has shape {shape.shape}; it must be a number or a vector")
+    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
+    if unread:
+        known = ", ".join(sorted(map(str, read))) or "none"
+        close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
+
+
+def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: set[Any]) -> Any:
+    """The shape and type of what a function returns."""
+    args = _arguments(q, dim, params)
+
+    def call(q, v, t, params):
+        recorder = Recorder(params, function.role) if isinstance(params, dict) else params
+        try:
+            value = function(q=q, v=v, p=v, t=t, params=recorder)
+        finally:
+            if isinstance(recorder, Recorder):
+                read.update(recorder.read)
+        if value is None:
+            raise InputError(f"the {function.role} returns nothing: is a return missing?")
+        return jnp.asarray(value)
+
+    with explained(f"the {function.role}"):
+        closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
+    speed = "p" if function.role == "hamiltonian" else "v"
+    paths = jax.tree.leaves_with_path(args[3])
+    wrong = out_of_range(closed, ["q", speed, "t", *("params" + jax.tree_util.keystr(path) for path, _ in paths)])
+    if wrong is not None:
+        raise InputError(f"the {function.role} reads {wrong}, which JAX would take for the nearest one that exists")
+    kind = np.dtype(shape.dtype)
+    if kind.kind == "c":
+        raise InputError(f"the {function.role} returns complex numbers; take the real part, or abs")
+    if kind.kind == "f" and kind.itemsize < 8:
+        raise InputError(
+            f"the {function.role} returns {kind}; carom computes in float64: look for a cast, or an array made with it"
+        )
+    return shape
+
+
+def _arguments(q: np.ndarray, dim: int | None, params: Any) -> tuple[Any, ...]:
+    abstract = lambda x: jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x))  # noqa: E731
+    speed = jax.ShapeDtypeStruct(q.shape if dim is None else (dim,), float)
+    return jax.ShapeDtypeStruct(q.shape, float), speed, jax.ShapeDtypeStruct((), float), jax.tree.map(abstract, params)
+
+
+def _check_shape(role: str, shape: Any, n: int) -> None:
+    if role in ("lagrangian", "hamiltonian") and shape.size != 1:
+        raise InputError(f"the {role} must return one number; it returns shape {shape.shape}")
+    if role == "constraints" and (shape.ndim not in (1, 2) or shape.shape[-1] != n):
+        raise InputError(f"the constraints must be a matrix with {n} columns, one per velocity; they have shape {shape.shape}")
+    if role == "force" and shape.size != n:
+        raise InputError(f"the force must have {n} entries, one per coordinate; it has shape {shape.shape}")
+
+
+def _check_gap(gap: Named, shape: Any, where: str, q: np.ndarray, params: Any, dim: int | None) -> None:
+    if shape.ndim > 1 or shape.size == 0:
+        raise InputError(f"gap of {where} has shape {shape.shape}; it must be a number or a vector")
+    if np.dtype(shape.dtype).kind != "f":
+        kind = "true or false" if np.dtype(shape.dtype).kind == "b" else "whole numbers"
+        raise InputError(
+            f"the gap of {where} returns {kind}; it must be a distance: positive outside, zero in contact, negative inside"
+        )
+    value = lambda q, t, params: jnp.asarray(gap(q=q, t=t, params=params))  # noqa: E731
+    at = _arguments(q, dim, params)
+    if not any(depends_on(value, at[0], at[2], at[3])[:2]):
+        raise InputError(f"the gap of {where} depends neither on q nor on t: it never closes. Ask for q by name")
+
+
+def _check_law(role: str, shape: Any, gap: Any, where: str) -> None:
+    k = max(gap.size, 1)
+    if role == "slip" and (shape.size % k or shape.size == 0 or (gap.ndim == 1 and shape.ndim > 1 and shape.shape[0] != k)):
+        rows = f"one row for each of the {k} entries of its gap" if gap.ndim else "the tangential coordinates of one point"
+        raise InputError(f"the slip of {where} has shape {shape.shape}; it must hold {rows}")
+    if role in ("restitution", "friction") and shape.shape not in ((), (1,), (k,)):
+        raise InputError(f"the {role} of {where} must be one number{f' or {k}' if k > 1 else ''}; it has shape {shape.shape}")
+
+
+# -- errors of others ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Whatever goes wrong inside, as an InputError that says where and what to try."""
+    try:
+        yield
+    except CaromError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what} {_sentence(error)}{_place(error)}") from error
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error).strip().split("\n")[0].rstrip(".")
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return "hands q, v, t or params to a function of numpy or another library; use jax.numpy (jnp.sin for np.sin)"
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        return "decides with if, and, or, min or max on a value that changes along the motion; use jnp.where or jnp.minimum"
+    if isinstance(error, jax.errors.TracerIntegerConversionError) or "integer scalar arrays" in text:
+        return "uses a value that changes along the motion as an index or as a count; use jnp.take, or a known number"
+    if isinstance(error, jax.errors.ConcretizationTypeError) or "math" in text or "must be real number" in text:
+        return "makes a plain number of a value that changes along the motion (math.sin, float, int); use jax.numpy instead"
+    if isinstance(error, jax.errors.UnexpectedTracerError):
+        return "uses a value that another computation was tracing; hand it over through params"
+    if isinstance(error, KeyError):
+        return f"reads the key {error}, which is not there"
+    if isinstance(error, NameError):
+        return f"uses a name that is not known: {text}"
+    if isinstance(error, NotImplementedError) or "differentiation rule" in text or "JVP" in text or "reverse-mode" in text.lower():
+        return f"cannot be differentiated twice: {text}"
+    return f"fails with {type(error).__name__}: {text[:300]}"
+
+
+def _place(error: Exception) -> str:
+    """The line of the user's own code that led there."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "site-packages" in frame.filename or frame.filename.startswith(_HOME) or not frame.lineno:
+            continue
+        line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
+        return f" (line {frame.lineno}: {line[:100]})" if line else f" (line {frame.lineno})"
+    return ""

@@ -1,0 +1,441 @@
+"""A table of bad inputs: a call, and the sentence that answers it. No row may end in an exception of somebody else."""
+
+# ruff: noqa: E501  # a table: one row, one line
+
+import math
+import traceback
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+
+METHOD = carom.VariationalCollision(carom.Trapezoidal())
+STEPPING = carom.MoreauJean()
+FLOOR = carom.Contact(lambda q: q[1], name="floor")
+
+
+def falling(q, v):
+    return 0.5 * v @ v - 9.81 * q[1]
+
+
+def heavy(q, v, params):
+    return 0.5 * params["mass"] * (v @ v) - params["mass"] * params["g"]["earth"] * q[1]
+
+
+FALLING = carom.System(falling, [FLOOR])
+HEAVY = carom.System(heavy, [FLOOR])
+GOOD = {"mass": 1.0, "g": {"earth": 9.81}}
+
+
+def solve(system=FALLING, method=METHOD, q0=(0.0, 1.0), v0=(0.0, 0.0), dt=0.01, num_steps=10, **more):
+    return carom.solve(system, method, q0, v0, dt=dt, num_steps=num_steps, **more)
+
+
+def lagrangian(function, **more):
+    return solve(carom.System(function, [FLOOR]), **more)
+
+
+def gap(function, q0=(0.0, 1.0), **more):
+    return solve(carom.System(falling, [carom.Contact(function, name="floor", **more)]), q0=q0)
+
+
+def force(function):
+    return solve(carom.System(falling, [FLOOR], force=function))
+
+
+def rolling(function, **more):
+    return solve(carom.System(falling, constraints=function), **more)
+
+
+def joint(function, q0=(0.0, 1.0), v0=(0.0, 0.0)):
+    return solve(carom.System(falling, joints=[carom.Joint(function, name="rod")]), STEPPING, q0, v0)
+
+
+def many(system=FALLING, method=METHOD, q0s=((0.0, 1.0), (0.0, 2.0)), v0s=(0.0, 0.0), dt=0.01, num_steps=5, **more):
+    return carom.ensemble(system, method, q0s, v0s, dt=dt, num_steps=num_steps, progress=False, **more)
+
+
+def pure(system=FALLING, method=METHOD, q0=(0.0, 1.0), v0=(0.0, 0.0), dt=0.01, num_steps=5, **more):
+    return carom.rollout(system, method, q0, v0, dt=dt, num_steps=num_steps, **more)
+
+
+def forgets(q, v):
+    0.5 * v @ v
+
+
+def branches(q, v):
+    return 0.5 * v @ v - (9.81 if q[1] > 0 else 1.62) * q[1]
+
+
+def loops(q, v):
+    return 0.5 * v @ v - sum(q[1] for _ in range(v[0]))
+
+
+UNIT = np.array([1.0, 2.0, 3.0])
+TABLE_OF_3 = jnp.arange(3.0)
+EXAMPLES = carom.models.ALL
+
+
+SYSTEMS = {
+    "nothing": (lambda: carom.System(), "given by a lagrangian or by a hamiltonian"),
+    "two functions": (lambda: carom.System(falling, hamiltonian=lambda q, p: p @ p), "given by a lagrangian or by a hamiltonian"),
+    "a number as lagrangian": (lambda: carom.System(1.0), "lagrangian must be a function of q, v, t, params; got 1.0"),
+    "a text as lagrangian": (lambda: carom.System("v**2"), "lagrangian must be a function"),
+    "an unknown name": (lambda: carom.System(lambda q, velocity: 0.0), "lagrangian asks for 'velocity'; it can ask for q, v, t"),
+    "a near name": (lambda: carom.System(lambda q, v, parms: 0.0), "did you mean 'params'"),
+    "positions": (lambda: carom.System(lambda *args: 0.0), r"lagrangian takes \*args by position; it is called by name"),
+    "positional only": (lambda: carom.System(lambda q, /, v: 0.0), "takes q by position"),
+    "no signature": (lambda: carom.System(min), "cannot be read; wrap it in a def"),
+    "p in a lagrangian": (lambda: carom.System(lambda q, p: 0.0), "lagrangian asks for 'p'"),
+    "v in a hamiltonian": (lambda: carom.System(hamiltonian=lambda q, v: 0.0), "hamiltonian asks for 'v'; it can ask for q, p"),
+    "v in a gap": (lambda: carom.Contact(lambda q, v: q[0]), "gap asks for 'v'; it can ask for q, t, params"),
+    "q in a restitution": (lambda: carom.Contact(falling and (lambda q: q[0]), lambda q: 0.5), "restitution asks for 'q'"),
+    "v in constraints": (lambda: carom.System(falling, constraints=lambda v: v), "constraints asks for 'v'"),
+    "v in a joint": (lambda: carom.Joint(lambda v: v[0]), "joint asks for 'v'"),
+    "a bare gap": (lambda: carom.System(falling, [lambda q: q[1]]), r"contacts\[0\] is .* wrap the gap function in carom.Contact"),
+    "a bare gap, alone": (lambda: carom.System(falling, lambda q: q[1]), "wrap the gap function in carom.Contact"),
+    "a number as contacts": (lambda: carom.System(falling, 3), "contacts must be a list of carom.Contact; got 3"),
+    "a text as contacts": (lambda: carom.System(falling, "floor"), "contacts must be a list"),
+    "None in contacts": (lambda: carom.System(falling, [None]), r"contacts\[0\] is None"),
+    "a joint in contacts": (lambda: carom.System(falling, [carom.Joint(lambda q: q[0])]), r"contacts\[0\] is Joint"),
+    "a bare joint": (lambda: carom.System(falling, joints=[lambda q: q[0]]), r"joints\[0\] is .*in carom.Joint"),
+    "a bare joint, alone": (lambda: carom.System(falling, joints=lambda q: q[0]), r"joints\[0\] is .*in carom.Joint"),
+    "a contact in joints": (lambda: carom.System(falling, joints=[FLOOR]), r"joints\[0\] is Contact"),
+    "a number as joints": (lambda: carom.System(falling, joints=1), "joints must be a list of carom.Joint; got 1"),
+    "a number as space": (lambda: carom.System(falling, space=2), "space must be a carom.Euclidean.* got 2"),
+    "a class as space": (lambda: carom.System(falling, space=carom.Euclidean), "space must be a carom.Euclidean"),
+    "no dimension": (lambda: carom.Euclidean(0), "at least one dimension"),
+    "half a dimension": (lambda: carom.Euclidean(2.5), "a whole number; got 2.5"),
+    "names that do not fit": (lambda: carom.Euclidean(2, ("x",)), "1 names for 2 coordinates"),
+    "an empty product": (lambda: carom.Product(), "at least one space"),
+    "a product with a number": (lambda: carom.Product(carom.Euclidean(2), 3), "spaces only; got .*3"),
+    "a power of a number": (lambda: carom.Power(3, 2), "a power needs a space"),
+    "a power of none": (lambda: carom.Power(carom.Euclidean(1), 0), "positive number of nodes"),
+    "an unknown retraction": (lambda: carom.SO3(retraction="euler"), "retraction must be one of"),
+    "restitution above 1": (lambda: carom.Contact(lambda q: q[1], 1.5, name="floor"), r"'floor': restitution must be in \[0, 1\]; got 1.5"),
+    "restitution below 0": (lambda: carom.Contact(lambda q: q[1], -0.1), r"restitution must be in \[0, 1\]; got -0.1"),
+    "restitution nan": (lambda: carom.Contact(lambda q: q[1], math.nan), r"restitution must be in \[0, 1\]; got nan"),
+    "restitution text": (lambda: carom.Contact(lambda q: q[1], "elastic"), "restitution must be a number or a function of params; got 'elastic'"),
+    "restitution None": (lambda: carom.Contact(lambda q: q[1], None), "restitution must be a number"),
+    "restitution vector": (lambda: carom.Contact(lambda q: q[1], np.ones(2)), "restitution must be a number"),
+    "friction below 0": (lambda: carom.Contact(lambda q: q[1], friction=-1.0, slip=lambda q: q[0]), "friction must be ≥ 0; got -1"),
+    "friction text": (lambda: carom.Contact(lambda q: q[1], friction="rough", slip=lambda q: q[0]), "friction must be a number"),
+    "friction without slip": (lambda: carom.Contact(lambda q: q[1], friction=0.3), "friction but no slip: pass slip="),
+    "friction of an obstacle": (
+        lambda: carom.Contact(lambda q: q, friction=0.3, slip=lambda q: q, obstacle=True), "not defined at its corners"),
+    "a number as gap": (lambda: carom.Contact(1.0), "gap must be a function of q, t, params; got 1.0"),
+    "a number as slip": (lambda: carom.Contact(lambda q: q[1], slip=1.0), "slip must be a function"),
+    "a number as joint": (lambda: carom.Joint(1.0), "joint must be a function of q, t, params; got 1.0"),
+    "a number as name": (lambda: carom.Contact(lambda q: q[1], name=1), "name of a contact must be a text; got 1"),
+    "a text as obstacle": (lambda: carom.Contact(lambda q: q[1], obstacle="yes"), "obstacle must be True or False"),
+    "a friction contact on lumped masses": (
+        lambda: carom.LumpedSystem(lambda: jnp.ones(2), lambda q: 0.0, carom.Euclidean(2),
+                                   [carom.Contact(lambda q: q[1], friction=0.1, slip=lambda q: q[0])]),
+        "lumped masses take contacts without friction"),
+}  # fmt: skip
+
+METHODS = {
+    "an unknown law": (lambda: carom.VariationalCollision(simultaneous="both"), "simultaneous must be one of reflections, impulse"),
+    "an unknown direction": (lambda: carom.VariationalCollision(direction="up"), "direction must be one of"),
+    "no impacts": (lambda: carom.VariationalCollision(max_impacts_per_step=0), "max_impacts_per_step must be at least 1"),
+    "an unknown balance": (lambda: carom.VariationalCollision(elastic="no"), "elastic must be balance or reflection"),
+    "a rule by name": (lambda: carom.VariationalCollision("verlet"), "rule must be a carom rule such as carom.Trapezoidal"),
+    "a rule by class": (lambda: carom.VariationalCollision(carom.Midpoint), "rule must be a carom rule"),
+    "order 5": (lambda: carom.Composition(carom.Trapezoidal(), 5), "order must be one of 4, 6, 8; got 5"),
+    "a composition of an asymmetric rule": (lambda: carom.Composition(carom.Left(), 4), "Left has order 1 and is not symmetric"),
+    "gamma above 1": (lambda: carom.Gamma(1.2), r"γ must lie in \[0, 1\]"),
+    "no stages": (lambda: carom.Galerkin(0), "at least one stage"),
+    "theta above 1": (lambda: carom.MoreauJean(1.5), r"theta must lie in \[0, 1\]"),
+    "degree below 0": (lambda: carom.TimeDG(-1), "degree must be a whole number from 0 to 12"),
+    "an unknown side": (lambda: carom.TimeDG(1, "x"), "side must be '-' or '\\+'"),
+    "a solver by name": (lambda: carom.EventDriven("rk45"), "solver must be a diffrax solver"),
+    "no tolerance": (lambda: carom.EventDriven(rtol=0.0), "rtol, atol and max_step must be positive"),
+    "a hybrid of two alike": (lambda: carom.Hybrid(METHOD, METHOD), "contact must be a TimeDG or MoreauJean"),
+    "a hybrid the wrong way round": (lambda: carom.Hybrid(STEPPING, METHOD), "collision must be a VariationalCollision"),
+    "a method by class": (lambda: solve(method=carom.VariationalCollision), r"method is the class VariationalCollision; make one of it"),
+    "a method by name": (lambda: solve(method="MoreauJean"), r"did you mean carom.MoreauJean\(\)"),
+    "a rule as method": (lambda: solve(method=carom.Trapezoidal()), r"method must be one of carom's.*got Trapezoidal"),
+    "None as method": (lambda: solve(method=None), "method must be one of carom's"),
+    "a method by class in an ensemble": (lambda: many(method=carom.MoreauJean), "method is the class MoreauJean"),
+    "joints with a collision integrator": (
+        lambda: solve(carom.System(falling, joints=[carom.Joint(lambda q: q[0])])), "does not take systems with joints"),
+}  # fmt: skip
+
+NUMBERS = {
+    "q0 a number": (lambda: solve(q0=1.0), r"q0 must be a vector; got shape \(\) \(wrap a single number"),
+    "q0 a matrix": (lambda: solve(q0=[[0.0, 1.0]]), "q0 must be a vector; got shape"),
+    "q0 empty": (lambda: solve(q0=[], v0=[]), "q0 must be a vector"),
+    "q0 ragged": (lambda: solve(q0=[[0.0], 1.0]), "q0 must be a list of numbers"),
+    "q0 texts": (lambda: solve(q0=["a", 1]), "q0 must be a list of numbers"),
+    "q0 None": (lambda: solve(q0=None), "q0 must be a list of numbers|q0 must be a vector|finite"),
+    "q0 complex": (lambda: solve(q0=[1j, 0.0]), "q0 must be a list of numbers"),
+    "q0 a dict": (lambda: solve(q0={"x": 0.0, "y": 1.0}), "q0 must be a list of numbers"),
+    "q0 nan": (lambda: solve(q0=[0.0, np.nan]), r"q0\[1\] is nan; all entries must be finite"),
+    "q0 infinite": (lambda: solve(q0=[np.inf, 1.0]), r"q0\[0\] is inf"),
+    "q0 longer than v0": (lambda: solve(q0=[0.0, 1.0, 2.0]), "q0 has 3 entries and v0 has 2"),
+    "q0 below the floor": (lambda: solve(q0=[0.0, -0.25]), r"inside an obstacle: contact 0 \('floor'\) is 0.25 deep.*q0 = "),
+    "q0 that does not fit the space": (
+        lambda: solve(carom.System(falling, space=carom.Euclidean(3, ("x", "y", "theta")))), r"space has 3 \(x, y, theta\)"),
+    "v0 nan": (lambda: solve(v0=[np.nan, 0.0]), r"v0\[0\] is nan"),
+    "v0 text": (lambda: solve(v0="fast"), "v0 must be a list of numbers"),
+    "v0 missing": (lambda: solve(v0=None), "either v0 or p0: pass one of the two"),
+    "v0 and p0": (lambda: solve(p0=[0.0, 0.0]), "either v0 or p0: pass one of the two"),
+    "p0 too short": (lambda: solve(v0=None, p0=[0.0]), "q0 has 2 entries and p0 has 1"),
+    "dt zero": (lambda: solve(dt=0.0), "dt must be a positive number; got 0.0"),
+    "dt negative": (lambda: solve(dt=-0.1), "dt must be a positive number; got -0.1"),
+    "dt nan": (lambda: solve(dt=math.nan), "dt must be a positive number; got nan"),
+    "dt infinite": (lambda: solve(dt=math.inf), "dt must be a positive number; got inf"),
+    "dt text": (lambda: solve(dt="fast"), "dt must be a positive number; got 'fast'"),
+    "dt None": (lambda: solve(dt=None), "dt must be a positive number; got None"),
+    "dt a list": (lambda: solve(dt=[0.1, 0.2]), "dt must be a positive number"),
+    "dt complex": (lambda: solve(dt=1j), "dt must be a positive number"),
+    "num_steps zero": (lambda: solve(num_steps=0), "num_steps must be a positive whole number; got 0"),
+    "num_steps negative": (lambda: solve(num_steps=-5), "num_steps must be a positive whole number; got -5"),
+    "num_steps a half": (lambda: solve(num_steps=1.5), "num_steps must be a positive whole number; got 1.5"),
+    "num_steps nan": (lambda: solve(num_steps=math.nan), "num_steps must be a positive whole number; got nan"),
+    "num_steps infinite": (lambda: solve(num_steps=math.inf), "num_steps must be a positive whole number; got inf"),
+    "num_steps None": (lambda: solve(num_steps=None), "num_steps must be a positive whole number; got None"),
+    "num_steps text": (lambda: solve(num_steps="100"), "num_steps must be a positive whole number; got '100'"),
+    "num_steps a list": (lambda: solve(num_steps=[10]), "num_steps must be a positive whole number"),
+    "num_steps beyond counting": (lambda: solve(num_steps=2**40), "num_steps is 1099511627776, and 2147483647 is the most"),
+    "stride zero": (lambda: solve(stride=0), "stride must be a positive whole number; got 0"),
+    "stride a half": (lambda: solve(stride=1.5), "stride must be a positive whole number; got 1.5"),
+    "stride None": (lambda: solve(stride=None), "stride must be a positive whole number; got None"),
+    "stride text": (lambda: solve(stride="2"), "stride must be a positive whole number; got '2'"),
+    "max_impacts zero": (lambda: solve(max_impacts=0), "max_impacts must be a positive whole number; got 0"),
+    "max_impacts a half": (lambda: solve(max_impacts=2.5), "max_impacts must be a positive whole number; got 2.5"),
+    "max_impacts nan": (lambda: solve(max_impacts=math.nan), "max_impacts must be a positive whole number"),
+    "t0 nan": (lambda: solve(t0=math.nan), "t0 must be a finite number; got nan"),
+    "t0 None": (lambda: solve(t0=None), "t0 must be a finite number; got None"),
+    "t0 text": (lambda: solve(t0="now"), "t0 must be a finite number; got 'now'"),
+    "every without checkpoint": (lambda: solve(every=10), "pass checkpoint= too"),
+    "every a half": (lambda: solve(every=0.5, checkpoint="x.zarr"), "every must be a positive whole number"),
+    "checkpoint a number": (lambda: solve(checkpoint=3), "checkpoint must be the name of a \\*.zarr; got 3"),
+    "checkpoint of another kind": (lambda: solve(checkpoint="run.npz"), "must be a name that ends in .zarr"),
+    "checkpoint without a folder": (lambda: solve(checkpoint="/proc/none/run.zarr"), "folder cannot be made"),
+    "a function as system": (lambda: solve(falling), "system must be a carom.System; got function"),
+    "a model as system": (lambda: solve(EXAMPLES["star"]()), "system must be a carom.System; got Model.*model.solve"),
+    "None as system": (lambda: solve(None), "system must be a carom.System; got NoneType"),
+}  # fmt: skip
+
+PARAMS = {
+    "missing": (lambda: solve(HEAVY, params={"g": {"earth": 1.0}}), r"lagrangian reads params\['mass'\], which was not given"),
+    "missing, near": (lambda: solve(HEAVY, params={"mas": 1.0, "g": {"earth": 1.0}}), r"did you mean 'mas'\?"),
+    "missing, nested": (
+        lambda: solve(HEAVY, params={"mass": 1.0, "g": {"moon": 1.6}}), r"reads params\['g'\]\['earth'\], which was not given; given: moon"),
+    "no params": (lambda: solve(HEAVY), r"reads params\['mass'\], which was not given; given: none"),
+    "unread": (lambda: solve(HEAVY, params={**GOOD, "drag": 1.0}), "params has 'drag', which no function of the system reads"),
+    "infinite": (lambda: solve(HEAVY, params={**GOOD, "mass": np.inf}), r"params\['mass'\] is inf; parameters must be finite"),
+    "nan, nested": (lambda: solve(HEAVY, params={"mass": 1.0, "g": {"earth": np.nan}}), r"params\['g'\]\['earth'\] is nan"),
+    "a text": (lambda: solve(HEAVY, params={**GOOD, "mass": "heavy"}), r"params\['mass'\] must be a number or an array; got 'heavy'"),
+    "a function": (lambda: solve(HEAVY, params={**GOOD, "mass": abs}), r"params\['mass'\] must be a number"),
+    "None": (lambda: solve(HEAVY, params={**GOOD, "mass": None}), r"params\['mass'\] is None|the lagrangian fails"),
+    "complex": (lambda: solve(HEAVY, params={**GOOD, "mass": 1j}), r"params\['mass'\] must be a number"),
+    "no mass": (lambda: solve(HEAVY, params={**GOOD, "mass": 0.0}), "singular in the velocities"),
+    "negative mass": (lambda: solve(HEAVY, params={**GOOD, "mass": -1.0}), "kinetic energy is negative along v = "),
+    "a number for a dict": (lambda: solve(HEAVY, params=3.0), "the lagrangian "),
+    "a list for a dict": (lambda: solve(HEAVY, params=[1.0]), "the lagrangian "),
+    "an attribute of a dict": (
+        lambda: lagrangian(lambda q, v, params: params.mass * v @ v, params={"mass": 1.0}), "the lagrangian fails with AttributeError"),
+    "an index beyond an array": (
+        lambda: lagrangian(lambda q, v, params: 0.5 * v @ v - params["g"][3] * q[1], params={"g": UNIT}), r"reads params\['g'\]\[3\], of 3"),
+    "an index beyond a list": (
+        lambda: lagrangian(lambda q, v, params: 0.5 * v @ v - params["g"][3] * q[1], params={"g": [1.0, 2.0]}), "IndexError"),
+    "restitution from params": (
+        lambda: solve(carom.System(falling, [carom.Contact(lambda q: q[1], lambda params: params["e"])]), params={"e": 2.0}),
+        r"restitution must lie in \[0, 1\]; it is 2"),
+    "friction from params": (
+        lambda: solve(carom.System(falling, [carom.Contact(lambda q: q[1], friction=lambda params: params["m"], slip=lambda q: q[0])]),
+                      params={"m": -1.0}), "friction must lie in"),
+    "restitution of the wrong shape": (
+        lambda: gap(lambda q: q[1], restitution=lambda params: jnp.ones(3)), r"restitution of contact 'floor' must be one number"),
+    "an unknown parameter of a model": (lambda: EXAMPLES["star"]().solve(params={"gravty": 1.0}), "has no parameter 'gravty'"),
+}  # fmt: skip
+
+FUNCTIONS = {
+    "numpy": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - np.sin(q[1])), r"function of numpy or another library; use jax.numpy.*line"),
+    "numpy.dot": (lambda: lagrangian(lambda q, v: 0.5 * np.dot(v, v)), "the lagrangian hands .* use jax.numpy"),
+    "numpy in a gap": (lambda: gap(lambda q: np.hypot(q[0], q[1]) - 0.5), "the gap hands .* use jax.numpy"),
+    "numpy in a force": (lambda: force(lambda q: np.cos(q)), "the force hands .* use jax.numpy"),
+    "math": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - math.sin(q[1])), r"plain number .*\(math.sin, float, int\); use jax.numpy"),
+    "float()": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - float(q[1])), "makes a plain number of a value"),
+    "item()": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q[1].item()), "makes a plain number of a value"),
+    "if": (lambda: lagrangian(branches), "decides with if.* use jnp.where"),
+    "min": (lambda: gap(lambda q: min(q[0] + 2, q[1])), "the gap decides with if, and, or, min or max.*jnp.minimum"),
+    "and": (lambda: gap(lambda q: q[1] and q[0]), "the gap decides with if, and"),
+    "if on a parameter": (
+        lambda: lagrangian(lambda q, v, params: v @ v * (1 if params["m"] > 0 else 2), params={"m": 1.0}), "decides with if"),
+    "range": (lambda: lagrangian(loops), "as an index or as a count"),
+    "a list indexed": (lambda: lagrangian(lambda q, v: v @ v * [1.0, 2.0][q[0].astype(int)]), "as an index or as a count"),
+    "a missing return": (lambda: lagrangian(forgets), "lagrangian returns nothing: is a return missing"),
+    "an unknown name inside": (lambda: lagrangian(lambda q, v: v @ v * unknown), "uses a name that is not known: name 'unknown'"),
+    "a text returned": (lambda: lagrangian(lambda q, v: "energy"), "the lagrangian fails with"),
+    "a division by zero": (lambda: lagrangian(lambda q, v: v @ v / 0), "ZeroDivisionError|lagrangian is"),
+    "an exception": (lambda: lagrangian(lambda q, v: {}["x"]), "reads the key 'x', which is not there"),
+    "shapes that do not fit": (lambda: lagrangian(lambda q, v: v @ jnp.ones(3)), "the lagrangian fails with TypeError"),
+    "a vector": (lambda: lagrangian(lambda q, v: v**2), "lagrangian must return one number; it returns shape"),
+    "complex numbers": (lambda: lagrangian(lambda q, v: v @ v * (1 + 1j)), "returns complex numbers"),
+    "float32": (lambda: lagrangian(lambda q, v: (v @ v).astype(jnp.float32)), "returns float32; carom computes in float64"),
+    "float16": (lambda: gap(lambda q: q[1].astype(jnp.float16)), "the gap returns float16; carom computes in float64"),
+    "a constant": (lambda: lagrangian(lambda q, v: 1.0), "singular in the velocities"),
+    "no velocity": (lambda: lagrangian(lambda q: q[1]), "singular in the velocities"),
+    "not a number": (lambda: lagrangian(lambda q, v: 0.5 * v @ v + jnp.log(q[0] - 1)), "the lagrangian is nan at the initial state"),
+    "not finite": (lambda: lagrangian(lambda q, v: 0.5 * v @ v + 1 / q[0]), "the lagrangian is inf at the initial state"),
+    "q[2] of two": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q[2]), r"the lagrangian reads q\[2\], of 2"),
+    "q[-3] of two": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q[-3]), r"the lagrangian reads q\[-3\], of 2"),
+    "v[5] of two": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - v[5]), r"the lagrangian reads v\[5\], of 2"),
+    "q[[0, 4]] of two": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q[jnp.array([0, 4])].sum()), r"reads q\[4\], of 2"),
+    "q[2] in a gap": (lambda: gap(lambda q: q[2]), r"the gap reads q\[2\], of 2"),
+    "q[2] in a force": (lambda: force(lambda q: jnp.array([q[2], 0.0])), r"the force reads q\[2\], of 2"),
+    "a table indexed beyond": (
+        lambda: lagrangian(lambda q, v: 0.5 * v @ v - TABLE_OF_3[3]), "reads entry 3 of an array, of 3"),
+    "q[2] behind jit": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.jit(lambda x: x[2])(q)), r"reads q\[2\], of 2"),
+    "q.at[2]": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].set(0.0).sum()), r"reads q\[2\], of 2"),
+    "too many indices": (lambda: lagrangian(lambda q, v: v @ v * q[0, 1]), "the lagrangian fails with IndexError"),
+    "a quartic kinetic energy": (lambda: lagrangian(lambda q, v: (v @ v) ** 2, v0=(1.0, 0.0)), "not quadratic in the velocities"),
+    "an indefinite mass": (lambda: lagrangian(lambda q, v: 0.5 * (v[0] ** 2 - v[1] ** 2)), r"negative along v = \[0. *1.\]"),
+    "a callback": (
+        lambda: lagrangian(lambda q, v: jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((), float), v @ v)),
+        "the derivatives of the system: it "),
+    "a force that is too long": (lambda: force(lambda q: jnp.zeros(3)), "force must have 2 entries, one per coordinate"),
+    "a force that is a number": (lambda: force(lambda q: 1.0), "force must have 2 entries"),
+    "a force that is not finite": (lambda: force(lambda q: jnp.array([1 / q[0], 0.0])), r"the force is \[inf *0.\] at the initial"),
+    "a force that is nothing": (lambda: force(lambda q: None), "the force returns nothing"),
+    "a module with a text": (lambda: solve(carom.System(eqx.nn.Identity())), "lagrangian"),
+}  # fmt: skip
+
+GAPS = {
+    "abs": (lambda: gap(lambda q: jnp.abs(q[1])), r"contact 0 \('floor'\) does not become negative.*negative inside"),
+    "maximum": (lambda: gap(lambda q: jnp.maximum(q[1], 0.0)), "does not become negative beyond its zero"),
+    "a square": (lambda: gap(lambda q: q[1] ** 2), "does not become negative beyond its zero"),
+    "a distance to a point": (lambda: gap(lambda q: jnp.sqrt(q @ q)), "does not become negative beyond its zero"),
+    "1 + cos": (lambda: gap(lambda q: 1 + jnp.cos(q[1])), "does not become negative beyond its zero"),
+    "abs, on the floor": (lambda: gap(lambda q: jnp.abs(q[1]), q0=(0.0, 0.0)), "does not become negative beyond its zero"),
+    "a boolean": (lambda: gap(lambda q: q[1] > 0), "gap of contact 'floor' returns true or false; it must be a distance"),
+    "whole numbers": (lambda: gap(lambda q: jnp.floor(q[1]).astype(int)), "returns whole numbers; it must be a distance"),
+    "a constant gap": (lambda: gap(lambda q: 1.0), "depends neither on q nor on t: it never closes"),
+    "a gap of nothing": (lambda: gap(lambda: 1.0), "depends neither on q nor on t"),
+    "a gap of params alone": (lambda: gap(lambda params: jnp.asarray(1.0)), "depends neither on q nor on t"),
+    "a matrix": (lambda: gap(lambda q: jnp.outer(q, q)), "gap of contact 'floor' has shape .2, 2.; it must be a number or a vector"),
+    "an empty gap": (lambda: gap(lambda q: q[:0]), "has shape .0,.; it must be a number or a vector"),
+    "a gap that is nothing": (lambda: gap(lambda q: None), "the gap returns nothing"),
+    "a gap that is not a number": (lambda: gap(lambda q: jnp.log(q[0] - 1.0)), r"the gap of contact 0 \('floor'\) is not a number"),
+    "slip of the wrong size": (
+        lambda: gap(lambda q: jnp.stack([q[1], q[1] + 1]), friction=0.1, slip=lambda q: jnp.ones(3)), "slip of contact 'floor' has shape .3,."),
+    "slip with too few rows": (
+        lambda: gap(lambda q: jnp.stack([q[1], q[1] + 1]), friction=0.1, slip=lambda q: jnp.ones((1, 2))), "one row for each of the 2"),
+    "an empty slip": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda q: q[:0]), "slip of contact 'floor' has shape .0,."),
+    "a joint that does not hold": (
+        lambda: joint(lambda q: q @ q - 1, (0.0, 1.5)), r"joint 'rod' does not hold at the start: it is 1.25.*q0 = \[0., 1.\], v0 = \[0., 0.\]"),
+    "a joint torn apart": (lambda: joint(lambda q: q @ q - 1, v0=(0.3, 0.5)), r"tears joint 'rod' apart: its rate is 1, .*v0 = \[0.3, 0. *\]"),
+    "one joint of two": (lambda: joint(lambda q: jnp.stack([q[0], q[1] - 2])), r"joint 'rod'\[1\] does not hold.*q0 = \[0., 2.\]"),
+    "a moving joint": (lambda: joint(lambda q, t: q[1] - 1 - 3 * t), r"tears joint 'rod' apart: its rate is -3.*v0 = \[0., 3.\]"),
+    "a joint that cannot hold": (lambda: joint(lambda q: q @ q + 1), "joint 'rod' does not hold at the start: it is 2, and should be 0$"),
+    "a joint that is a matrix": (lambda: joint(lambda q: jnp.outer(q, q)), "joint 'rod' has shape .2, 2."),
+    "a joint that is not a number": (lambda: joint(lambda q: jnp.log(q[0])), "the joints are .*inf.* at the initial state"),
+    "constraints of three columns": (lambda: rolling(lambda q: jnp.ones((1, 3))), "matrix with 2 columns, one per velocity"),
+    "as many constraints as velocities": (lambda: rolling(lambda q: jnp.eye(2)), "nothing could move"),
+    "constraints that depend on one another": (
+        lambda: solve(carom.System(lambda q, v: v @ v, constraints=lambda q: jnp.ones((2, 3))), q0=np.zeros(3), v0=np.zeros(3)),
+        "not independent: A has 2 rows but rank 1"),
+    "a velocity against constraints": (lambda: rolling(lambda q: jnp.array([[1.0, 0.0]]), v0=[1.0, 0.0]), r"v0 violates the constraints.*v0 = "),
+    "constraints that are not finite": (lambda: rolling(lambda q: jnp.array([[1 / q[0], 0.0]])), "constraints are not finite"),
+}  # fmt: skip
+
+TRACED = {
+    "jit": (lambda: jax.jit(lambda x: solve(q0=[0.0, x]).q[-1, 1])(1.0), "q0 is being traced by jit, grad or vmap.*carom.rollout"),
+    "grad by v0": (lambda: jax.grad(lambda x: solve(v0=jnp.array([x, 0.0])).q[-1, 1])(1.0), "v0 is being traced"),
+    "grad by params": (lambda: jax.grad(lambda m: solve(HEAVY, params={**GOOD, "mass": m}).q[-1, 1])(1.0), "params is being traced"),
+    "vmap": (lambda: jax.vmap(lambda x: solve(q0=x).q[-1])(jnp.ones((3, 2))), "q0 is being traced"),
+    "grad by dt": (lambda: jax.grad(lambda h: solve(dt=h).q[-1, 1])(0.1), "dt is being traced"),
+    "grad by a captured value": (
+        lambda: jax.grad(lambda g: lagrangian(lambda q, v: 0.5 * v @ v - g * q[1]).q[-1, 1])(1.0), "captures a value .*carom.rollout"),
+    "grad by restitution": (
+        lambda: jax.grad(lambda e: gap(lambda q: q[1], restitution=e).q[-1, 1])(0.5), "restitution|system is being traced"),
+    "jit of an ensemble": (lambda: jax.jit(lambda x: many(q0s=x).q_end)(jnp.ones((3, 2))), "q0s is being traced"),
+    "rollout: a captured value": (
+        lambda: jax.grad(lambda g: pure(carom.System(lambda q, v: 0.5 * v @ v - g * q[1])).q[-1, 1])(1.0), "through params"),
+    "rollout: rotations": (
+        lambda: pure(EXAMPLES["rigid_body"]().system, q0=np.ones(7), v0=np.ones(6)), "vector spaces; on rotations use carom.solve"),
+    "rollout: a method by class": (lambda: pure(method=carom.VariationalCollision), "method is the class VariationalCollision"),
+    "rollout: shapes": (lambda: pure(q0=[0.0, 1.0, 2.0]), "must be vectors of the same length"),
+    "rollout: a matrix": (lambda: pure(q0=np.ones((2, 2)), v0=np.ones((2, 2))), r"use jax.vmap for many"),
+    "rollout: no steps": (lambda: pure(num_steps=0), "num_steps must be a positive whole number; got 0"),
+    "rollout: half a step": (lambda: pure(num_steps=1.5), "num_steps must be a positive whole number; got 1.5"),
+    "rollout: None": (lambda: pure(num_steps=None), "num_steps must be a positive whole number; got None"),
+    "rollout: texts": (lambda: pure(q0=["a", "b"]), "q0 must be a list of numbers"),
+    "rollout: None as v0": (lambda: pure(v0=None), "v0 must be a list of numbers"),
+    "rollout: a text as dt": (lambda: pure(dt="x"), "dt must be a number"),
+    "rollout: a function as system": (lambda: pure(falling), "system must be a carom.System; got function"),
+}  # fmt: skip
+
+MANY = {
+    "a number": (lambda: many(q0s=1.0), r"q0s must have the shape \[lanes, coordinates\]"),
+    "texts": (lambda: many(q0s=[["a", "b"]]), "q0s must be an array of numbers, one row per lane"),
+    "lanes that do not agree": (lambda: many(q0s=np.ones((3, 2)), v0s=np.zeros((2, 2))), "v0s has 2 rows; there are 3 lanes"),
+    "a lane that is not finite": (lambda: many(q0s=[[0.0, 1.0], [0.0, np.nan]]), "q0s: lane 1 is"),
+    "a lane below the floor": (lambda: many(q0s=[[0.0, 1.0], [0.0, -1.0]]), r"lane 1: .* inside an obstacle: contact 0 \('floor'\)"),
+    "no steps": (lambda: many(num_steps=0), "num_steps must be a positive whole number"),
+    "dt negative in a lane": (lambda: many(dt=[0.1, -0.1]), "dt must be positive in every lane; it is -0.1"),
+    "dt text": (lambda: many(dt="fast"), "dt must be "),
+    "each too short": (
+        lambda: many(HEAVY, params={"g": {"earth": 1.0}}, each={"mass": [1.0, 2.0, 3.0]}), "there are 3 lanes"),
+    "each nested": (
+        lambda: many(HEAVY, params={"mass": 1.0}, each={"g": {"earth": [1.0, 2.0]}}), r"each\['g'\] must be an array.*one row per lane"),
+    "each a text": (lambda: many(HEAVY, params={"g": {"earth": 1.0}}, each={"mass": "heavy"}), r"each\['mass'\] must be an array"),
+    "each a list": (lambda: many(HEAVY, params=GOOD, each=[1.0, 2.0]), "each gives parameters by name"),
+    "each beside params that are no dict": (lambda: many(params=[1.0], each={"a": [1.0, 2.0]}), "params must then be a dict"),
+    "each that nobody reads": (lambda: many(each={"drag": [1.0, 2.0]}), "params has 'drag', which no function"),
+    "float16": (lambda: many(dtype=np.float16), "dtype must be float64 or float32; got float16"),
+    "a dtype by a wrong name": (lambda: many(dtype="double-double"), "dtype must be float64 or float32; got 'double-double'"),
+    "whole numbers as dtype": (lambda: many(dtype=int), "dtype must be float64 or float32; got int"),
+    "save a half": (lambda: many(save=0.5), "save"),
+    "save beyond": (lambda: many(save=[99]), "save"),
+    "a function as system": (lambda: many(falling), "system must be a carom.System"),
+    "sweep: an unknown model": (lambda: carom.sweep("sta", {"dt": [0.1]}), "star"),
+    "sweep: an unknown name": (lambda: carom.sweep("star", {"gravty": [0.1]}), "gravty"),
+    "sweep: nothing": (lambda: carom.sweep("star"), "grid|samples"),
+    "sweep: a number": (lambda: carom.sweep("star", 3), "grid must be a dict"),
+    "sweep: samples of two lengths": (lambda: carom.sweep("star", samples={"dt": [0.1], "q0.x": [1.0, 2.0]}), "length|equal|same"),
+    "load: nothing there": (lambda: carom.load("no-such-run.zarr"), "no-such-run"),
+    "impact_map: an unknown contact": (lambda: carom.impact_map(FALLING, "wall", [0.0, 0.0], [0.0, -1.0]), "no contact 'wall'; there are: floor"),
+    "impact_map: contact 7": (lambda: carom.impact_map(FALLING, 7, [0.0, 0.0], [0.0, -1.0]), "contact 7 does not exist"),
+    "impact_map: no contacts": (lambda: carom.impact_map(carom.System(falling), 0, [0.0, 0.0], [0.0, -1.0]), "no contacts"),
+}  # fmt: skip
+
+TABLE = {
+    f"{group}: {name}": row
+    for group, rows in (
+        ("system", SYSTEMS), ("method", METHODS), ("numbers", NUMBERS), ("params", PARAMS), ("functions", FUNCTIONS), ("gaps", GAPS),
+        ("traced", TRACED), ("many", MANY),
+    )
+    for name, row in rows.items()
+}  # fmt: skip
+HOME = str(Path(carom.__file__).parent)
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_bad_input_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    call, sentence = TABLE[row]
+    with pytest.raises((carom.CaromError, ValueError, TypeError), match=sentence) as caught:
+        call()
+    raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename
+    assert raised.startswith(HOME), f"{type(caught.value).__name__} comes from {raised}"
+    assert isinstance(caught.value, carom.InputError) or row.startswith("method: ")
+
+
+def test_the_table_is_long_and_a_good_call_passes():
+    assert len(TABLE) >= 150
+    assert solve().status.ok and solve(HEAVY, params=GOOD).status.ok
+
+
+def test_control_the_exception_of_somebody_else_is_noticed():
+    with pytest.raises(TypeError) as caught:
+        jnp.ones(2) @ jnp.ones(3)
+    assert not traceback.extract_tb(caught.value.__traceback__)[-1].filename.startswith(HOME)

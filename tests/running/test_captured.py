@@ -1,0 +1,312 @@
+"""A compiled program belongs to the values that its functions captured: change one and it counts, write it again and nothing is
+compiled again."""
+
+import functools
+import gc
+import pickle
+import sys
+import time
+import types
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TRAPEZOIDAL
+
+import carom
+from carom.captured import freeze
+from carom.named import frozen
+from carom.running import checks
+from carom.running import solve as running
+
+gravity = 9.81
+numbers = [9.81, 0.0]
+FLOOR = carom.Contact(lambda q: q[1], name="floor")
+
+
+def fall(system, **more):
+    """How far a body falls in 0.2: 0.02 g, exactly for the trapezoidal rule."""
+    run = carom.solve(system, TRAPEZOIDAL, [0.0, 1.0], [0.0, 0.0], dt=0.01, num_steps=20, **more)
+    return 1 - run.q[-1, 1], run
+
+
+def test_a_global_that_is_changed_counts():
+    global gravity
+    system = carom.System(lambda q, v: 0.5 * v @ v - gravity * q[1], [FLOOR])
+    try:
+        gravity = 9.81
+        depth, earth = fall(system)
+        gravity = 1.62
+        shallow, moon = fall(system)
+        _, again = fall(carom.System(lambda q, v: 0.5 * v @ v - gravity * q[1], [FLOOR]))
+    finally:
+        gravity = 9.81
+    assert depth == pytest.approx(0.02 * 9.81, rel=1e-12) and shallow == pytest.approx(0.02 * 1.62, rel=1e-12)
+    assert np.array_equal(moon.q, again.q)
+    for run, g in ((earth, 9.81), (moon, 1.62)):  # asked for now, when gravity is something else for one of them
+        assert run.energy[0] == pytest.approx(g) and np.ptp(run.energy) < 1e-12
+    assert earth.system != moon.system
+
+
+def test_control_without_freezing_the_old_value_is_found(monkeypatch):
+    global gravity
+    monkeypatch.setattr(checks, "frozen", lambda system: system)
+    system = carom.System(lambda q, v: 0.5 * v @ v - (0.0 + gravity) * q[1], [FLOOR])
+    try:
+        gravity = 9.81
+        fall(system)
+        gravity = 1.62
+        stale, _ = fall(system)
+    finally:
+        gravity = 9.81
+    assert stale == pytest.approx(0.02 * 9.81, rel=1e-12)
+
+
+def test_a_system_made_again_in_a_loop_is_compiled_once():
+    def build(g):
+        return carom.System(lambda q, v: 0.5 * v @ v - g * q[1], [carom.Contact(lambda q: q[1] + 0.0, name="ground")])
+
+    fall(build(3.0))
+    traces, clock = running._traces[0], time.perf_counter()
+    for _ in range(5):
+        depth, _ = fall(build(3.0))
+    assert running._traces[0] == traces and depth == pytest.approx(0.06)
+    assert time.perf_counter() - clock < 2.0  # one compilation alone takes that long
+    fall(build(4.0))
+    assert running._traces[0] == traces + 1  # the control: another value is another program
+
+
+def test_rollout_and_ensemble_see_the_change():
+    ball = types.SimpleNamespace(gravity=9.81)
+    system = carom.System(lambda q, v: 0.5 * v @ v - ball.gravity * q[1], [FLOOR])
+    start = {"dt": 0.01, "num_steps": 20}
+    depths = []
+    for ball.gravity in (9.81, 1.62):
+        pure = carom.rollout(system, TRAPEZOIDAL, [0.0, 1.0], [0.0, 0.0], **start)
+        many = carom.ensemble(system, TRAPEZOIDAL, [[0.0, 1.0]] * 3, [0.0, 0.0], **start, progress=False)
+        depths.append([1 - float(pure.q[-1, 1]), *(1 - many.q_end[:, 1])])
+    assert np.allclose(depths, 0.02 * np.array([[9.81] * 4, [1.62] * 4]), rtol=1e-12)
+
+
+def test_a_traced_value_that_is_captured_is_refused_since_its_gradient_would_be_lost():
+    def depth(g, captured):
+        if captured:
+            system, params = carom.System(lambda q, v: 0.5 * v @ v - g * q[1], [FLOOR]), None
+        else:
+            system, params = carom.System(lambda q, v, params: 0.5 * v @ v - params["g"] * q[1], [FLOOR]), {"g": g}
+        start = {"dt": 0.01, "num_steps": 20, "params": params}
+        return 1 - carom.rollout(system, TRAPEZOIDAL, [0.0, 1.0], [0.0, 0.0], **start).q[-1, 1]
+
+    with pytest.raises(carom.InputError, match=r"lagrangian captures a value that JAX is tracing.*through params"):
+        jax.grad(depth)(2.0, True)
+    assert float(jax.grad(depth)(2.0, False)) == pytest.approx(0.02)
+
+
+def test_a_class_that_was_changed_after_the_run_is_refused():
+    class Planet:
+        gravity = 9.81
+
+    system = carom.System(lambda q, v: 0.5 * v @ v - Planet.gravity * q[1], [FLOOR])
+    depth, earth = fall(system)
+    Planet.gravity = 1.62
+    with pytest.raises(carom.InputError, match="lagrangian of this run refers to a class whose attributes have been changed since"):
+        _ = earth.energy
+    shallow, moon = fall(system)
+    assert [depth, shallow] == pytest.approx([0.02 * 9.81, 0.02 * 1.62]) and moon.energy[0] == pytest.approx(1.62)
+    Planet.gravity = 9.81
+    assert earth.energy[0] == pytest.approx(9.81)
+
+
+# -- what is seen --------------------------------------------------------------------------------------------------------
+
+
+def helper(q):
+    return gravity * q
+
+
+class Ball:
+    def __init__(self, g):
+        self.g = g
+
+    def lagrangian(self, q):
+        return self.weight(q)
+
+    def weight(self, q):
+        return self.g * q
+
+    def __call__(self, q):
+        return self.g * q
+
+
+class Slotted:
+    __slots__ = ("g",)
+
+    def __init__(self, g):
+        self.g = g
+
+
+class Weighted(eqx.Module):
+    g: jax.Array
+
+    def __call__(self, q):
+        return self.g * q
+
+
+def with_default(g):
+    def function(q, g=g):
+        return g * q
+
+    return function
+
+
+def with_list(g):
+    rows = [1.0, [g]]
+    return lambda q: rows[1][0] * q
+
+
+def recursive(g):
+    def power(q, n):
+        return g if n == 0 else q * power(q, n - 1)
+
+    return lambda q: power(q, 1)
+
+
+def of_module(g):
+    module = types.ModuleType("my_numbers")
+    module.constant, module.other = g, object()
+    return lambda q: module.constant * q
+
+
+def slotted(g):
+    ball = Slotted(g)
+    return lambda q: ball.g * q
+
+
+def through_jit(g):
+    inner = jax.jit(lambda q: g * q)
+    return lambda q: inner(q)
+
+
+def through_vmap(g):
+    inner = jax.vmap(lambda q: g * q)
+    return lambda q: inner(jnp.atleast_1d(q))[0]
+
+
+KINDS = {
+    "closure": lambda g: lambda q: g * q,
+    "default": with_default,
+    "numpy array": lambda g: (lambda a: lambda q: a[1] * q)(np.array([0.0, g])),
+    "large array": lambda g: (lambda a: lambda q: a[999] * q)(np.full(1000, g)),
+    "jax array": lambda g: (lambda a: lambda q: a[1] * q)(jnp.array([0.0, g])),
+    "list": with_list,
+    "dict": lambda g: (lambda d: lambda q: d["g"] * q)({"g": g}),
+    "object": lambda g: (lambda b: lambda q: b.g * q)(Ball(g)),
+    "method": lambda g: Ball(g).lagrangian,
+    "callable": lambda g: Ball(g),
+    "slots": slotted,
+    "partial": lambda g: functools.partial(lambda a, q: a * q, g),
+    "module": of_module,
+    "equinox": lambda g: Weighted(jnp.asarray(g)),
+    "equinox jit": lambda g: (lambda f: lambda q: f(q))(eqx.filter_jit(lambda q: g * q)),
+    "jit": through_jit,
+    "vmap": through_vmap,
+    "recursion": recursive,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_values_are_the_same_and_others_are_not(kind):
+    first, again, other = (freeze(KINDS[kind](g)) for g in (2.0, 2.0, 3.0))
+    assert first is again and first is not other
+    assert float(first(q=1.0)) == 2.0 and float(other(q=1.0)) == 3.0
+    assert first.unchanged()
+
+
+def test_what_is_changed_in_place_counts_and_the_copy_keeps_the_old_value():
+    ball, array, table = Ball(2.0), np.array([2.0]), {"g": [2.0]}
+    functions = [lambda q: ball.g * q, lambda q: array[0] * q, lambda q: table["g"][0] * q, ball.lagrangian]
+    before = [freeze(f) for f in functions]
+    ball.g, array[0], table["g"][0] = 3.0, 3.0, 3.0
+    after = [freeze(f) for f in functions]
+    assert [f(q=1.0) for f in before] == [2.0] * 4 and [f(q=1.0) for f in after] == [3.0] * 4
+
+
+def test_globals_are_seen_through_functions_that_are_called():
+    global gravity
+    try:
+        gravity = 2.0
+        before = freeze(lambda q: helper(q))
+        gravity = 3.0
+        after = freeze(lambda q: helper(q))
+    finally:
+        gravity = 9.81
+    assert before(q=1.0) == 2.0 and after(q=1.0) == 3.0 and freeze(lambda q: helper(q))(q=1.0) == 9.81
+
+
+def test_types_and_signs_are_told_apart():
+    keys = [freeze(KINDS["closure"](g)).key for g in (1, 1.0, True, -0.0, 0.0, np.float64(1), np.float32(1), "1")]
+    assert len(set(keys)) == len(keys)
+    assert freeze(lambda q: 0.0 * q) is not freeze(lambda q: -0.0 * q)
+
+
+def test_functions_that_write_or_collect_go_on_doing_so():
+    seen, count = [], 0
+
+    def collects(q):
+        seen.append(1)
+        return q
+
+    def counts(q):
+        nonlocal count
+        count += 1
+        return q
+
+    for _ in range(2):
+        freeze(collects)(1.0)
+        freeze(counts)(1.0)
+    assert seen == [1, 1] and count == 2
+    assert freeze(collects) is freeze(collects)  # the list is the same list, whatever is in it
+
+
+def test_what_hides_its_state_is_compared_by_identity():
+    first, second = np.random.default_rng(0), np.random.default_rng(0)
+    make = lambda random: lambda q: q * random.bit_generator is None  # noqa: E731
+    assert freeze(make(first)) is freeze(make(first)) and freeze(make(first)) is not freeze(make(second))
+
+
+def test_frozen_functions_are_forgotten_and_can_be_pickled():
+    from carom import captured
+
+    function = freeze((lambda g: lambda q: g * q)(np.arange(7.0)))
+    key = function.key
+    assert key in captured._FROZEN
+    del function
+    gc.collect()
+    assert key not in captured._FROZEN
+    assert pickle.loads(pickle.dumps(freeze(helper))) is freeze(helper)
+
+
+def test_freezing_is_quick():
+    model = carom.models.ALL["star"]()
+    for system in (model.system, carom.System(lambda q, v: 0.5 * v @ v - gravity * q[1], [FLOOR])):
+        frozen(system)
+        clock = time.perf_counter()
+        for _ in range(20):
+            frozen(system)
+        assert (time.perf_counter() - clock) / 20 < 2e-3  # 0.15 ms alone on a machine; others may be using this one
+
+
+def test_installed_packages_are_constant_and_modules_of_ones_own_are_not(tmp_path, monkeypatch):
+    (tmp_path / "my_constants.py").write_text("g = 2.0\nunused = object()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import my_constants  # pyright: ignore[reportMissingImports]
+
+    function = lambda q: my_constants.g * jnp.sin(q)  # noqa: E731
+    before = freeze(function)
+    my_constants.unused = object()
+    assert freeze(function) is before
+    my_constants.g = 3.0
+    assert freeze(function) is not before and float(before(q=1.0)) == pytest.approx(2 * np.sin(1.0))
+    sys.modules.pop("my_constants")
