@@ -66,9 +66,9 @@ def alternatives(needs: frozenset[str], verb: str) -> list[str]:
     names = []
     for method in known_methods():
         if refusal(needs, method, verb) is None:
-            special = isinstance(method, MoreauJean) and float(method.theta) == 1.0
-            name = "MoreauJean(theta=1)" if special else type(method).__name__
-            if not (special and "MoreauJean" in names):
+            special = _is_implicit(method)
+            name = "MoreauJean(theta=1)" if special else f"{type(method).__name__}()"
+            if not (special and "MoreauJean()" in names):
                 names.append(name)
     return names
 
@@ -88,3 +88,20 @@ def require(needs: frozenset[str], method: Any, verb: str) -> None:
     choose = f"; choose {' or '.join([', '.join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]}" if names else ""
     nothing = "" if names else "; no method of carom does"
     raise InputError(why + choose + nothing + "".join(f", {hint}" for hint in hints))
+
+
+def table() -> str:
+    """What the methods take and offer, as a table for the documentation."""
+    methods = [method for method in known_methods() if not _is_implicit(method)]
+    names = [type(method).__name__ for method in methods]
+    lines = ["| a system with | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for need, words in NEEDS.items():
+        lines.append(f"| {words} | " + " | ".join("yes" if need in method.takes else "–" for method in methods) + " |")
+    lines += ["", "| verb | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for verb, words in VERBS.items():
+        lines.append(f"| {words} | " + " | ".join("yes" if verb in method.offers else "–" for method in methods) + " |")
+    return "\n".join(lines)
+
+
+def _is_implicit(method: Method) -> bool:
+    return isinstance(method, MoreauJean) and float(method.theta) == 1.0

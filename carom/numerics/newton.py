@@ -45,6 +45,32 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
     return Root(x, (size <= eps**0.5) & jnp.all(jnp.isfinite(x)))  # the last step is quadratic: it squares √eps
 
 
+def damped_newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_iterations: int = 100) -> Root:
+    """`newton` from a poor guess: a step that leaves the domain of the residual, or makes it larger, is halved until it does not."""
+    frozen = jax.lax.stop_gradient
+    value_at = lambda x: frozen(residual(x))  # noqa: E731
+    size_of = lambda value: jnp.max(jnp.abs(value))  # noqa: E731
+
+    def improve(carry):
+        x, value, _, count = carry
+        update = solve(frozen(jax.jacfwd(residual)(x)), value)
+
+        def worse(trial):
+            share, halvings = trial
+            there = size_of(value_at(x - share * update))
+            return ~(there < size_of(value)) & (halvings < 40)
+
+        share, _ = jax.lax.while_loop(worse, lambda trial: (0.5 * trial[0], trial[1] + 1), (jnp.ones_like(value[0]), 0))
+        x = x - share * update
+        return x, value_at(x), size_of(share * update) / (size_of(x) + 1e-300), count + 1
+
+    start = frozen(guess)
+    large, eps = jnp.asarray(jnp.inf, guess.dtype), float(jnp.finfo(guess.dtype).eps)
+    going = lambda carry: (carry[2] > eps**0.5) & (carry[3] < max_iterations)  # noqa: E731
+    x, _, _, _ = jax.lax.while_loop(going, improve, (start, value_at(start), large, 0))
+    return newton(residual, x)
+
+
 def polish(
     residual: Callable[[Array], tuple[Array, Any]], frozen: Callable[[Array], tuple[Array, Any]], x: Float[Array, " n"]
 ) -> tuple[Float[Array, " n"], Any]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from carom.numerics.linalg import dot, matvec, solve
-from carom.numerics.newton import newton
+from carom.numerics.newton import damped_newton, newton
 from carom.system.contacts import Contacts
 from carom.system.functions import Functions
 from carom.system.mechanics import Mechanics, Node, reaction_of, traced_once
@@ -70,7 +70,7 @@ class HamiltonianMechanics(Mechanics):
         if self.quadratic:
             second, rest = self.second(q, zero, t), v - rate(q, zero, t)
             return self._least(second, rest)
-        return newton(lambda p: rate(q, p, t) - v, v).x
+        return damped_newton(lambda p: rate(q, p, t) - v, v).x
 
     def _least(self, second, columns):
         """H_pp⁻¹ x, or the smallest solution where H may be degenerate."""

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from carom.contact.laws import Impulse, impact_impulse
 from carom.numerics.linalg import dot, matmul, matvec, solve
-from carom.numerics.newton import newton, scalar_root
+from carom.numerics.newton import damped_newton, scalar_root
 from carom.system.contacts import Contacts
 from carom.system.functions import Functions
 from carom.system.massless import massless_velocity
@@ -232,7 +232,7 @@ class LagrangianMechanics(Mechanics):
         def residual(x):
             return jnp.concatenate([self.momentum(q, x[:n], t) + matvec(A.T, x[n:]) - p, matvec(A, x[:n]) + drift])
 
-        x = newton(residual, jnp.concatenate(guess)).x
+        x = damped_newton(residual, jnp.zeros(n + self.num_constraints, p.dtype)).x  # from rest: the guess may be out of reach
         return x[:n], x[n:]
 
     def inverse_mass_times(self, q, v, t, covectors):

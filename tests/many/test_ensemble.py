@@ -39,13 +39,10 @@ def ball_run(balls):
     return carom.ensemble(**balls, save=[0, 50])
 
 
-class Alone(Method):
-    """The same method, but lane after lane through `advance`, which is what `solve` calls."""
+class Alone(carom.VariationalCollision):
+    """The same method, but lane after lane through the loop of `solve`."""
 
-    order, preserves, max_impacts_per_step = METHOD.order, METHOD.preserves, METHOD.max_impacts_per_step
-
-    def advance(self, *args, **options):
-        return METHOD.advance(*args, **options)
+    offers = carom.VariationalCollision.offers - {"lanes"}
 
 
 @pytest.mark.sensitive

@@ -119,6 +119,7 @@ class Timestepping(Method):
             "hamiltonian",
             "rotations",
             "nodes",
+            "energy not quadratic",
         }
     )
     offers: ClassVar = Method.offers | {"gradients", "dense output", "one kernel"}

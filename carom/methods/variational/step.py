@@ -33,7 +33,8 @@ def glide_step(flow: FlowMap, approach, q, p, t, dt, seen) -> Glide:
     new_gaps, new_rates = approach(out.q, out.p, t + dt)
     ends = (*seen, new_gaps, new_rates, dt)
     fine = out.converged & jnp.all(jnp.isfinite(out.p))
-    clear = once(jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) & fine)
+    open_ = jnp.all((new_gaps > 0) & ~turns(*ends) & ~unresolved(*ends)) if new_gaps.shape[0] else jnp.asarray(True)
+    clear = once(open_ & fine)
     return Glide(out.q, out.p, (new_gaps, new_rates), clear)
 
 
