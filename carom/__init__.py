@@ -32,6 +32,16 @@ from carom.xla.programs import keep_programs as _keep_programs
 
 _keep_programs()
 
+from carom.results.views import register as _register
+
+_register(
+    report="carom.report.html:write_report",
+    animate="carom.report.movie:animate",
+    plot="carom.report.plots:plot_solution",
+    save="carom.results.store:save",
+    dense="carom.results.dense:dense_output",
+)
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES says the same

@@ -40,20 +40,58 @@ def _layer(part: str) -> int:
     return found[0]
 
 
-def _uphill(source: str, part: str) -> list[str]:
-    """The modules that `source`, a file of carom/<part>, imports from above itself when it is loaded."""
-    wrong = []
-    for node in ast.parse(source).body:  # the top level only: imports inside functions are for later, and for types
-        names = []
+def _imports(source: str) -> list[str]:
+    """Every module of carom that a file imports, inside functions too; not what is there for types only."""
+    found = []
+    tree = ast.parse(source)
+    typing_only = {id(node) for test in ast.walk(tree) if isinstance(test, ast.If) and "TYPE_CHECKING" in ast.unparse(test.test)
+                   for node in ast.walk(test)}  # fmt: skip
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"carom.{a.name}" for a in node.names] if node.module == "carom" else [node.module]
+            inside = [f"{node.module}.{a.name}" for a in node.names]
+            names = inside if node.module == "carom" else [m if _is_module(m) else node.module for m in inside]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        for name in names:
-            pieces = name.split(".")
-            if pieces[0] == "carom" and len(pieces) > 1 and pieces[1] != part and _layer(pieces[1]) >= _layer(part):
-                wrong.append(name)
-    return wrong
+        else:
+            continue
+        found += [name for name in names if name.startswith("carom.")]
+    return found
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def _uphill(source: str, part: str) -> list[str]:
+    """The modules that `source`, a file of carom/<part>, imports from above itself."""
+    names = [(name, name.split(".")[1]) for name in _imports(source)]
+    return [name for name, other in names if other != part and _layer(other) >= _layer(part)]
+
+
+def _cycle(graph: dict[str, set[str]]) -> list[str]:
+    """A way round, if there is one."""
+    done: set[str] = set()
+
+    def visit(node: str, path: list[str]) -> list[str]:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        for other in sorted(graph.get(node, ())):
+            found = visit(other, [*path, node])
+            if found:
+                return found
+        done.add(node)
+        return []
+
+    for node in sorted(graph):
+        found = visit(node, [])
+        if found:
+            return found
+    return []
 
 
 def _part(file: Path) -> str:
@@ -63,6 +101,53 @@ def _part(file: Path) -> str:
 def test_imports_flow_one_way():
     wrong = {str(f.relative_to(ROOT)): _uphill(f.read_text(), _part(f)) for f in FILES if _part(f) != "__init__"}
     assert not {file: names for file, names in wrong.items() if names}
+
+
+def _graph() -> dict[str, set[str]]:
+    module = lambda file: ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")  # noqa: E731
+    known = {module(file) for file in FILES}
+    return {
+        module(file): {name for name in _imports(file.read_text()) if name in known} for file in FILES if _part(file) != "__init__"
+    }
+
+
+def test_no_modules_import_each_other():
+    """Also inside a package, and inside functions."""
+    assert _cycle(_graph()) == []
+
+
+def test_control_a_circle_is_found():
+    assert _cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+    assert _imports("def f():\n    from carom.report import html") == ["carom.report"]
+
+
+def test_a_name_once():
+    names = [file.name for file in FILES if file.name not in ("__init__.py", "__main__.py")]
+    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
+
+
+MOST_LINES, LONGEST_FUNCTION = 400, 60  # of a file; of a function, its docstring apart
+
+
+def _long_functions(source: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            words = ast.get_docstring(node, clean=False)
+            length = node.end_lineno - node.lineno + 1 - (len(words.splitlines()) if words else 0)
+            found += [f"{node.name} ({length})"] if length > LONGEST_FUNCTION else []
+    return found
+
+
+def test_files_and_functions_fit():
+    long_files = {str(f.relative_to(ROOT)): len(f.read_text().splitlines()) for f in FILES}
+    assert not {name: length for name, length in long_files.items() if length > MOST_LINES}
+    assert not {str(f.relative_to(ROOT)): long for f in FILES if (long := _long_functions(f.read_text()))}
+
+
+def test_control_a_long_function_is_found():
+    assert _long_functions("def f():\n" + "    x = 1\n" * 60) == ["f (61)"]
+    assert _long_functions('def f():\n    """' + "\n" * 30 + '"""\n' + "    x = 1\n" * 40) == []
 
 
 def test_control_an_import_from_above_is_found():

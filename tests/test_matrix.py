@@ -99,7 +99,7 @@ def test_what_is_refused_is_refused_before_anything_runs(kind, method, monkeypat
     for verb, call in verbs.items():
         if _works(kind, method, verb) or (verb == "gradients" and _needs(kind) != k.system.needs):
             continue  # a pure rollout sees no values: what only they show is the caller's part
-        with pytest.raises(carom.InputError, match="choose|no method of carom"):
+        with pytest.raises(carom.InputError, match=r"choose|no method of carom"):
             call()
 
 
@@ -107,7 +107,9 @@ def test_the_matrix_is_mostly_filled():
     """Control: were everything refused, the test above would be content."""
     filled = [_works(kind, method, "solve") for kind, method in CELLS]
     assert sum(filled) >= 74 and all(any(_works(kind, m, "solve") for m in METHODS) for kind in KINDS)
-    on_rotations = [_works(kind, m, verb) for kind in KINDS if "rotations" in kind for m in METHODS for verb in ("solve", "gradients")]
+    on_rotations = [
+        _works(kind, m, verb) for kind in KINDS if "rotations" in kind for m in METHODS for verb in ("solve", "gradients")
+    ]
     assert all(on_rotations)
 
 

@@ -7,24 +7,20 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from carom.contact.laws import SIMULTANEOUS
+from carom.methods.event_search import EPS, Flight, Landing, first_contact, fly, on_joints
 from carom.methods.method import ImpactTable, Method, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
 from carom.methods.variational.flow import Flow
-from carom.numerics.linalg import matvec, solve
 from carom.system.mechanics import Mechanics
 from carom.xla.trees import choose, write_row
 
-LOOKS = 8  #        points at which a step is searched for contacts
-HALVINGS = 50  #    of an eighth of a step: down to its rounding
 IDLES = 16  #       impacts in a row without a true flight between them
 REPLAY_STEPS = 4  # of the solver on each leg of a replay
 MOST_LOSSES = 256  # impacts with loss in one step of the output grid: the motion comes to rest
 MOST_ELASTIC = 100_000  # elastic ones end by themselves; a guard for memory and patience
-EPS = float(np.finfo(float).eps)
 
 
 class EventDriven(Method):
@@ -137,7 +133,7 @@ class EventDriven(Method):
                 terms, zero, h = diffrax.ODETerm(field), jnp.zeros_like(t), s / REPLAY_STEPS
                 y = jnp.concatenate([q, p])
                 y, *_ = solver.step(terms, zero, h, y, t, solver.init(terms, zero, h, y, t), False)
-                q = _on_joints(mechanics, y[:n], t + h)
+                q = on_joints(mechanics, y[:n], t + h)
                 return (q, mechanics.remove_reaction(q, y[n:], t + h), t + h), None
 
             (q, p, _), _ = jax.lax.scan(step, (q, p, t), None, length=REPLAY_STEPS)
@@ -203,11 +199,11 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
 
     def attempt(now: _Now):
         length = jnp.minimum(jnp.minimum(now.pace, method.max_step), t_end - now.t)
-        flight = _fly(method, mechanics, now, length)
+        flight = fly(method, mechanics, now, length)
         accurate = flight.size <= 1.0
-        landing = _Landing(flight.end, jnp.asarray(False), jnp.asarray(False))
+        landing = Landing(flight.end, jnp.asarray(False), jnp.asarray(False))
         if mechanics.contacts.num_contacts:
-            search = lambda: _first_contact(method, mechanics, now, flight)  # noqa: E731
+            search = lambda: first_contact(method, mechanics, now, flight)  # noqa: E731
             landing = jax.lax.cond(accurate, search, lambda: landing)
         end = landing.end
         t = jnp.where(end.length >= t_end - now.t, t_end, now.t + end.length)
@@ -226,171 +222,13 @@ def _output_step(method: EventDriven, mechanics: Mechanics, now: _Now, t_end, dt
     return jax.lax.while_loop(unfinished, attempt, now)
 
 
-def _next_pace(method: EventDriven, pace, flight: "_Flight", doubtful):
+def _next_pace(method: EventDriven, pace, flight: Flight, doubtful):
     """As long as the error estimate allows; a step that was cut short by the grid says little about longer ones."""
     factor = jnp.clip(0.9 * flight.size ** (-1 / method.order), 0.2, 10.0)
     wanted = flight.end.length * factor
     pace = jnp.where(factor < 1, wanted, jnp.maximum(pace, wanted))
     pace = jnp.where(flight.size <= 1.0, pace, jnp.minimum(wanted, 0.9 * flight.end.length))
     return jnp.where(doubtful, 0.5 * flight.end.length, pace)
-
-
-# -- one step of the solver ----------------------------------------------------------------------------------------------
-
-
-class _End(NamedTuple):
-    length: Float[Array, ""]  #    of the flight to here
-    q: Float[Array, " n"]
-    p: Float[Array, " n"]
-
-
-class _Flight(NamedTuple):
-    """A step of the solver."""
-
-    end: _End
-    size: Float[Array, ""]  #      estimated error, in units of the tolerance
-    finite: Bool[Array, ""]
-    dense: Any  #                  what the solver's interpolation wants to know
-
-
-def _fly(method: EventDriven, mechanics: Mechanics, now: _Now, length) -> _Flight:
-    """(1) and (2) over one step. The solver's clock starts at 0, so that a short step late in a run keeps its digits."""
-    n, solver = mechanics.dim, method.solver
-
-    def field(s, y, t):
-        q, t = y[:n], t + s
-        v, push = mechanics.motion(q, y[n : 2 * n], t)  # (1)
-        if mechanics.contacts.num_contacts == 0:
-            return jnp.concatenate([v, push])
-        _, rates = jax.jvp(mechanics.contacts.faces, (q, t), (v, jnp.ones_like(t)))  # (2)
-        return jnp.concatenate([v, push, rates])
-
-    terms, zero = diffrax.ODETerm(field), jnp.zeros_like(now.t)
-    y0 = jnp.concatenate([now.q, now.p, mechanics.contacts.faces(now.q, now.t)])
-    memory = solver.init(terms, zero, length, y0, now.t)
-    y1, error, dense, _, _ = solver.step(terms, zero, length, y0, now.t, memory, False)
-    size = jnp.max(jnp.abs(jnp.asarray(error)) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
-    finite = jnp.all(jnp.isfinite(y1))
-    size = jnp.where(finite & jnp.isfinite(size), size, jnp.inf)  # an implicit solver that fails says so by an infinite error
-    q1 = _on_joints(mechanics, y1[:n], now.t + length)
-    p1 = mechanics.remove_reaction(q1, y1[n : 2 * n], now.t + length)
-    return _Flight(_End(length, q1, p1), size, finite, dense)
-
-
-def _on_joints(mechanics: Mechanics, q, t):
-    """q moved back onto the joints, by the little that a step of the solver has left them."""
-    if not mechanics.system.joints:
-        return q
-    joints = lambda q: mechanics.functions.joints(q, t)  # noqa: E731
-    for _ in range(2):
-        slopes = jax.jacfwd(joints)(q)
-        inverse = solve(mechanics.mass(q, jnp.zeros_like(q), t), slopes.T)
-        q = q - matvec(inverse, solve(slopes @ inverse, joints(q)))
-    return q
-
-
-# -- contacts ------------------------------------------------------------------------------------------------------------
-
-
-class _Landing(NamedTuple):
-    end: _End  #                   at the contact, if there is one
-    hit: Bool[Array, ""]
-    doubtful: Bool[Array, ""]  #   the dense output sees a contact that the solver does not: try a shorter step
-
-
-def _first_contact(method: EventDriven, mechanics: Mechanics, now: _Now, flight: _Flight) -> _Landing:
-    """(3): the first contact within a step.
-
-    The dense output is looked at in a few places. Between two of them a gap closes if it is negative at the second; it may dip
-    below zero if it falls at the first and rises at the second. Whether and when it does is then asked of the solver itself.
-    """
-    h, k = flight.end.length, mechanics.contacts.num_contacts
-    gaps, rates = _approach(mechanics, now.q, now.p, now.t)
-    width = mechanics.gap_rounding(now.q, mechanics.velocity(now.q, now.p, now.t), now.t, h)
-    touching = gaps <= width
-    # A contact that is being left may start a rounding inside: rising it is open from there, falling from about zero again.
-    limits = jnp.where(touching, jnp.minimum(gaps, 0.0) - width, 0.0), jnp.where(touching, -0.25 * width, 0.0)
-    times, seen_gaps, seen_rates = _look_around(method, mechanics, now, flight)
-    above = jnp.concatenate([jnp.ones((1, k), bool), seen_gaps >= jnp.where(seen_rates < 0, limits[1], limits[0])])
-    signs = jnp.concatenate([jnp.where(touching, 0.0, rates)[None], seen_rates])
-    closes = above[:-1] & ~above[1:]
-    dips = above[:-1] & above[1:] & (signs[:-1] < 0) & (signs[1:] > 0)
-    # Moves in, or rests and is pressed on: the contact is here and now.
-    at_once = touching & ((rates * h < -16 * width) | (closes[0] & (rates * h <= 16 * width)))
-
-    def promising(carry):
-        suspects, landing = carry
-        return jnp.any(suspects & (times[:-1, None] < landing.end.length)) & ~landing.doubtful
-
-    def examine(carry):
-        suspects, landing = carry
-        j, i = jnp.divmod(jnp.argmax(suspects.reshape(-1)), k)  # the earliest
-        end, hit = _land(method, mechanics, now, times[j], times[j + 1], i, (limits[0][i], limits[1][i]), dips[j, i])
-        earlier = hit & (end.length <= landing.end.length)
-        doubtful = landing.doubtful | ~(hit | dips[j, i])
-        return suspects.at[j, i].set(False), _Landing(choose(earlier, end, landing.end), landing.hit | earlier, doubtful)
-
-    no = jnp.asarray(False)
-    suspects = (closes | dips) & ~jnp.any(at_once)
-    _, landing = jax.lax.while_loop(promising, examine, (suspects, _Landing(flight.end, no, no)))
-    here = _End(jnp.zeros_like(h), now.q, now.p)
-    return choose(jnp.any(at_once), _Landing(here, ~no, no), landing)
-
-
-def _look_around(method: EventDriven, mechanics: Mechanics, now: _Now, flight: _Flight):
-    """The contacts as the dense output sees them; at the end of the step, as the solver does."""
-    n, h = mechanics.dim, flight.end.length
-    path = method.solver.interpolation_cls(t0=jnp.zeros_like(h), t1=h, **flight.dense)
-    times = h * jnp.arange(LOOKS + 1) / LOOKS
-    states = jax.vmap(path.evaluate)(times[1:-1])
-    states = jnp.concatenate([states[:, : 2 * n], jnp.concatenate([flight.end.q, flight.end.p])[None]])
-    gaps, rates = jax.vmap(lambda y, s: _approach(mechanics, y[:n], y[n:], now.t + s))(states, times[1:])
-    return times, gaps, rates
-
-
-def _land(method: EventDriven, mechanics: Mechanics, now: _Now, low, high, i, limits, dip) -> tuple[_End, Bool[Array, ""]]:
-    """Where gap i closes in (low, high], if it does.
-
-    Newton's method, or a bisection where that would leave the stretch between the last time seen open and the first seen closed.
-    In a dip only the falling side counts as open; what is found is then the contact or the minimum.
-    """
-
-    def narrow(search: _Search):
-        s = search.next
-        end = _fly(method, mechanics, now, s).end
-        v, t = mechanics.velocity(end.q, end.p, now.t + s), now.t + s
-        gaps, rates = mechanics.contacts.approach(end.q, v, t)
-        gap, rate, width = gaps[i], rates[i], mechanics.gap_rounding(end.q, v, t, s)[i]
-        above = gap >= jnp.where(rate < 0, limits[1], limits[0])
-        is_open = above & ((rate < 0) | ~dip)
-        low, high = jnp.where(is_open, s, search.low), jnp.where(is_open, search.high, s)
-        newton = s - gap / rate
-        there = (rate < 0) & ((jnp.abs(gap) <= 0.25 * width) | (jnp.abs(newton - s) <= 2 * EPS * s))
-        inside = (newton > low) & (newton < high) & (rate < 0) & (search.tries % 3 < 2)
-        return _Search(
-            low=low,
-            high=high,
-            next=jnp.where(inside, newton, 0.5 * (low + high)),
-            end=choose(there | ~above, end, search.end),
-            hit=search.hit | there | ~above,
-            done=there | (high - low <= 2 * EPS * high) | (is_open & (s >= high)),
-            tries=search.tries + 1,
-        )
-
-    no, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
-    search = _Search(low, high, high, _End(high, now.q, now.p), no, no, zero)
-    search = jax.lax.while_loop(lambda search: ~search.done & (search.tries < 3 * HALVINGS), narrow, search)
-    return search.end, search.hit
-
-
-class _Search(NamedTuple):
-    low: Float[Array, ""]  #       open here
-    high: Float[Array, ""]  #      no longer open here
-    next: Float[Array, ""]
-    end: _End  #                   the last place where it was closed
-    hit: Bool[Array, ""]  #        there is such a place
-    done: Bool[Array, ""]
-    tries: Int[Array, ""]
 
 
 def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _Now:
@@ -423,7 +261,3 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
     num_impacts = now.num_impacts + (impulse.any | rests)  # the contact that the system rests on has a row of its own
     now = now._replace(p=p_after, met=met, losses=losses, idle=idle, flown=jnp.zeros_like(flown), status=status.astype(jnp.int32))
     return now._replace(table=table, num_impacts=num_impacts)
-
-
-def _approach(mechanics: Mechanics, q, p, t):
-    return mechanics.contacts.approach(q, mechanics.velocity(q, p, t), t)

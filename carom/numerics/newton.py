@@ -46,7 +46,7 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
 
 
 def damped_newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_iterations: int = 100) -> Root:
-    """`newton` from a poor guess: a step that leaves the domain of the residual, or makes it larger, is halved until it does not."""
+    """`newton` from a poor guess: a step that leaves the domain of the residual or makes it larger is halved."""
     frozen = jax.lax.stop_gradient
     value_at = lambda x: frozen(residual(x))  # noqa: E731
     size_of = lambda value: jnp.max(jnp.abs(value))  # noqa: E731

@@ -168,3 +168,8 @@ def _impulses(solution: Any) -> np.ndarray:
 def _rows(system, params, q, t):
     m = system.bind(params, q.shape[1])
     return jax.vmap(lambda q, t: (m.contacts.normals(q, t), m.contacts.tangents(q, jnp.zeros(m.dim), t)[0]))(q, t)
+
+
+def dense_output(solution: Any) -> Dense:
+    """The dense output of a solution."""
+    return Dense.of(solution)

@@ -14,6 +14,7 @@ from carom.errors import InputError
 from carom.methods import status as codes
 from carom.named import changed_since, frozen
 from carom.numerics.sequences import accumulation_time
+from carom.results.views import view
 from carom.system.system import System
 from carom.xla.kernel import kernel_state
 
@@ -224,9 +225,7 @@ class Solution:
     @cached_property
     def dense(self) -> "Dense":
         """Position, velocity, contact forces and accumulated interaction at any time, from timestepping methods."""
-        from carom.results.dense import Dense
-
-        return Dense.of(self)
+        return view("dense")(self)
 
     @property
     def energy_error(self) -> np.ndarray:
@@ -309,27 +308,19 @@ class Solution:
 
     def save(self, path: "str | Path") -> "Path":
         """Write the run to `path`, *.zarr or *.nc; `carom.load` reads it, and xarray does."""
-        from carom.results.store import save
-
-        return save(self, path)
+        return view("save")(self, path)
 
     def report(self, path: "str | Path", title: str | None = None) -> "Path":
         """Write one HTML file: the motion to play, what is conserved, the impacts, how it was made. It needs no network."""
-        from carom.report.html import write_report
-
-        return write_report(self, path, title)
+        return view("report")(self, path, title)
 
     def animate(self, path: "str | Path | None" = None, **options: Any) -> "Any":
         """The motion as a film, saved to *.gif or *.mp4 if a path is given; a notebook shows it. See `carom.report.movie`."""
-        from carom.report.movie import animate
-
-        return animate(self, path, **options)
+        return view("animate")(self, path, **options)
 
     def plot(self, path: str | None = None) -> "Figure":
         """Coordinates, gaps and energy against time, impacts marked; saved to `path` if given."""
-        from carom.report.plots import plot_solution
-
-        return plot_solution(self, path)
+        return view("plot")(self, path)
 
 
 @eqx.filter_jit

@@ -26,7 +26,7 @@ from jax.extend import core
 from jax.extend.core import jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from carom.xla.kernel import inside_kernel, tagged
+from carom.xla.kernel import tagged
 from carom.xla.lane_tables import (
     CALLS,
     ELEMENTWISE,
@@ -42,6 +42,7 @@ from carom.xla.lane_tables import (
     table_of,
     unflat,
 )
+from carom.xla.structure import largest
 
 LARGEST = 128
 
@@ -60,7 +61,7 @@ def over_lanes(function: Callable[..., Any], in_axes: Sequence[Any] | None = Non
         lanes = next(leaf.shape[-1] for leaf, v in zip(leaves, varies, strict=True) if v)
         shapes = [jax.ShapeDtypeStruct(x.shape[:-1] if v else x.shape, x.dtype) for x, v in zip(leaves, varies, strict=True)]
         closed, out = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
-        if _largest(closed.jaxpr) > LARGEST:
+        if largest(closed.jaxpr) > LARGEST:
             axes = jax.tree.unflatten(structure, [-1 if v else None for v in varies])
             return jax.vmap(function, in_axes=axes, out_axes=-1)(*args)
         tables = [split(x, v) for x, v in zip(leaves, varies, strict=True)]
@@ -76,50 +77,6 @@ def _join(table: Table, lanes: int) -> jax.Array:
     if not rows:
         return jnp.zeros((*table.shape, lanes))
     return jnp.stack(rows).reshape(*table.shape, lanes) if table.ndim else rows[0]
-
-
-def _largest(jaxpr: Any) -> int:
-    """The size of the largest array in a computation."""
-    sizes = [math.prod(v.aval.shape) for eqn in jaxpr.eqns for v in eqn.outvars if hasattr(v.aval, "shape")]
-    inner = [_largest(j) for eqn in jaxpr.eqns for j in _inner(eqn)]
-    return max([0, *sizes, *inner])
-
-
-def _inner(eqn: Any):
-    for value in eqn.params.values():
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            each = getattr(each, "jaxpr", each)
-            if hasattr(each, "eqns"):
-                yield each
-
-
-def take_lanes(tree: Any, members: jax.Array) -> Any:
-    """Some lanes of all arrays. In a kernel a loop of single moves is three times faster than the compiler's gather."""
-    if not inside_kernel():
-        return jax.tree.map(lambda x: jnp.take(x, members, axis=-1, mode="clip"), tree)
-
-    def move(i, out):
-        one = lambda x, o: _place(o, lax.dynamic_index_in_dim(x, members[i], x.ndim - 1), i)  # noqa: E731
-        return jax.tree.map(one, tree, out)
-
-    return lax.fori_loop(0, len(members), move, jax.tree.map(lambda x: jnp.zeros((*x.shape[:-1], len(members)), x.dtype), tree))
-
-
-def put_lanes(tree: Any, new: Any, members: jax.Array, count: jax.Array) -> Any:
-    """The first `count` of the `members` of all arrays replaced; the others stay."""
-    if not inside_kernel():
-        beyond = jax.tree.leaves(tree)[0].shape[-1]
-        places = jnp.where(jnp.arange(len(members)) < count, members, beyond)
-        return jax.tree.map(lambda x, y: x.at[..., places].set(y, mode="drop", unique_indices=False), tree, new)
-
-    def move(i, out):
-        return jax.tree.map(lambda y, o: _place(o, lax.dynamic_index_in_dim(y, i, y.ndim - 1), members[i]), new, out)
-
-    return lax.fori_loop(0, count, move, tree)
-
-
-def _place(array: jax.Array, piece: jax.Array, where: Any) -> jax.Array:
-    return lax.dynamic_update_slice_in_dim(array, piece, where, array.ndim - 1)
 
 
 class _Lanes:

@@ -5,6 +5,7 @@ per run. Nobody should have to declare this: the traced computation shows it. Th
 "could not see it" (the general, slower path is then taken, with the same result), never the other way round.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,3 +70,18 @@ def _names(jaxpr: Any) -> set[str]:
                 inner = getattr(each, "jaxpr", each)
                 found |= _names(inner) if hasattr(inner, "eqns") else set()
     return found
+
+
+def largest(jaxpr: Any) -> int:
+    """The size of the largest array in a computation."""
+    sizes = [math.prod(v.aval.shape) for eqn in jaxpr.eqns for v in eqn.outvars if hasattr(v.aval, "shape")]
+    inner = [largest(j) for eqn in jaxpr.eqns for j in inner_programs(eqn)]
+    return max([0, *sizes, *inner])
+
+
+def inner_programs(eqn: Any):
+    for value in eqn.params.values():
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            each = getattr(each, "jaxpr", each)
+            if hasattr(each, "eqns"):
+                yield each

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import carom
-from carom.methods.method import Method
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 LANES, STEPS = 1000, 150

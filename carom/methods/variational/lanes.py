@@ -27,7 +27,8 @@ from carom.methods.variational.resolve import launch, resolve
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step, look_ahead, origin_of
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once, sealed, single_kernel
-from carom.xla.over_lanes import over_lanes, put_lanes, take_lanes
+from carom.xla.lane_moves import put_lanes, take_lanes
+from carom.xla.over_lanes import over_lanes
 from carom.xla.trees import choose
 
 STRIDE = 8  # steps between two looks at who has to wait
