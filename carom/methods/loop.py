@@ -142,21 +142,27 @@ def _advance(method: Method, system: System, params: Any, start: State, grid: Gr
         status = jnp.where(asked, end.status, run.status).astype(jnp.int32)
         return _Run(run.steps + kept, q, p, history, end.table, num_impacts, status, memory, record)
 
-    run = _Run(
-        steps=jnp.where(good, 0, grid.limit).astype(jnp.int32),
-        q=start.q,
-        p=start.p,
-        history=jnp.zeros((grid.length + 1, n + dim), start.q.dtype),
-        table=ImpactTable.empty(grid.rows, n, faces, dim),
-        num_impacts=jnp.zeros((), jnp.int32),
-        status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
-        memory=method.memory(mechanics, start.q, start.p, time(0), dt),
-        record=method.record(mechanics, grid.length + 1),
-    )
+    run = _beginning(method, mechanics, start, grid, good)
     run = jax.lax.while_loop(unfinished, lambda run: careful(smooth(run)), run)
     if faces == 0:  # the loop hands these through, see `_Advanced`
         run = run._replace(table=ImpactTable.empty(grid.rows, n, 0, dim), num_impacts=jnp.zeros((), jnp.int32))
     return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts, run.record)
+
+
+def _beginning(method: Method, mechanics: Mechanics, start: State, grid: Grid, good) -> _Run:
+    """Nothing done yet; nothing to do where an input is not finite."""
+    n, dim, t = start.q.shape[0], start.p.shape[0], grid.time(start, 0)
+    return _Run(
+        steps=jnp.where(good, 0, grid.limit).astype(jnp.int32),
+        q=start.q,
+        p=start.p,
+        history=jnp.zeros((grid.length + 1, n + dim), start.q.dtype),
+        table=ImpactTable.empty(grid.rows, n, mechanics.contacts.num_faces, dim),
+        num_impacts=jnp.zeros((), jnp.int32),
+        status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
+        memory=method.memory(mechanics, start.q, start.p, t, grid.dt),
+        record=method.record(mechanics, grid.length + 1),
+    )
 
 
 def is_flat(mechanics: Mechanics) -> bool:

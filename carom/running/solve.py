@@ -84,26 +84,7 @@ def solve(
     march.compile()
     interrupted = march.go(Bar(progress))
 
-    impacts = Impacts.from_tables(march.tables, problem.q0.size, problem.owner, problem.contact_names)
-    n = problem.q0.size
-    grid = np.concatenate([np.concatenate([problem.q0, problem.p0])[None], *march.states])
-    solution = Solution(
-        t=float(problem.t0) + step * stride * np.arange(march.done // stride + 1),
-        q=grid[:, :n],
-        p=grid[:, n:],
-        dt=step,
-        impacts=impacts,
-        status=_status(march.code, march.done, step, problem, impacts, method, max_impacts, interrupted),
-        system=system,
-        method=method,
-        params=problem.params,
-        seconds=march.seconds,
-        compile_seconds=march.compile_seconds,
-        steps=march.done,
-        name=name,
-        shape=shape,
-        record=march.record(),
-    )
+    solution = march.solution(name, shape, interrupted)
     if disk is not None:
         disk.release() if interrupted else disk.finish(solution)
     return _checked(solution, throw)
@@ -190,6 +171,30 @@ class _March:
         self.seconds += time.perf_counter() - clock
         if self.disk is not None:
             self.disk.add(kept, table, record, self.done, self.state, self.seconds)
+
+    def solution(self, name: str, shape: Any, interrupted: bool) -> Solution:
+        """What there is, in one piece."""
+        problem, n, max_impacts = self.problem, self.problem.q0.size, self.max_impacts
+        impacts = Impacts.from_tables(self.tables, n, problem.owner, problem.contact_names)
+        grid = np.concatenate([np.concatenate([problem.q0, problem.p0])[None], *self.states])
+        limit = None if max_impacts == np.iinfo(np.int32).max else max_impacts
+        return Solution(
+            t=float(problem.t0) + self.step * self.stride * np.arange(self.done // self.stride + 1),
+            q=grid[:, :n],
+            p=grid[:, n:],
+            dt=self.step,
+            impacts=impacts,
+            status=_status(self.code, self.done, self.step, problem, impacts, self.method, limit, interrupted),
+            system=self.system,
+            method=self.method,
+            params=problem.params,
+            seconds=self.seconds,
+            compile_seconds=self.compile_seconds,
+            steps=self.done,
+            name=name,
+            shape=shape,
+            record=self.record(),
+        )
 
     def record(self) -> Any:
         """What a timestepping method knows of each step; nothing for a run that was thinned by `stride`."""
