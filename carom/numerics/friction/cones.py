@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+ROUNDING = 1e-16
+
 Blocks = np.ndarray  #   [contacts, d, d]
 Rows = np.ndarray  #     [contacts, d]
 
@@ -62,8 +64,9 @@ def project_derivative(p: Rows) -> Blocks:
 
 
 def determinant(x: Rows) -> np.ndarray:
+    """Of points inside L; rounding near its boundary does not make it negative."""
     length = norm(x[:, 1:])
-    return (x[:, 0] - length) * (x[:, 0] + length)
+    return np.maximum(x[:, 0] - length, ROUNDING * x[:, 0]) * (x[:, 0] + length)
 
 
 def scale(x: Rows, y: Rows) -> Scaling:

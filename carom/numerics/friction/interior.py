@@ -17,8 +17,10 @@ from carom.numerics.friction import cones
 from carom.numerics.friction.scaled import Groups, Scaled, Singular, join, multiply
 
 MAX_ITERATIONS = 60
-GAP = 1e-10  #      τ and |R| at which the polish takes over
-FREE = 1e-12  #     on the diagonal of bilateral rows, where Â may be singular
+SMALL_GAP = 1e-10  #    below this τ, iterations that do not improve the certificate are counted
+PATIENCE = 4
+NEAREST = 1e-6  #       of the way to the boundary of the cones is always left
+FREE = 1e-12  #         on the diagonal of bilateral rows, where Â may be singular
 
 
 class Iterate(NamedTuple):
@@ -26,27 +28,27 @@ class Iterate(NamedTuple):
     iterations: int
 
 
-def interior_point(scaled: Scaled, boldness: float = 1.0) -> Iterate:
-    """(9) from x = y = e₀ until τ and R are small or nothing moves any more; the iterate with the least R and τ. `boldness` below one takes shorter steps and
-    stays nearer to the middle of the cones."""
+def interior_point(scaled: Scaled, tolerance: float, boldness: float = 1.0) -> Iterate:
+    """(9) from x = y = e₀ until the certificate is below the tolerance or stays where it is; the best iterate. `boldness` below one
+    takes shorter steps and stays nearer to the middle of the cones.
+
+    Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop."""
     rough, smooth, free = scaled.counts
     contacts = rough + smooth
     x = join([_middle(rough, scaled.columns), _middle(smooth, 1), np.zeros((free, 1))])
     y = x.copy()
-    best, least = x, np.inf
+    best, least, since = x, np.inf, 0
     for iteration in range(MAX_ITERATIONS):
-        R = _defect(scaled, x, y)
         tau = float(x @ y) / max(contacts, 1)
-        merit = max(tau, float(np.max(np.abs(R), initial=0.0)))
-        if merit < least:
-            best, least = x, merit
-        if merit <= GAP:
+        residual = scaled.residual(x)
+        best, least, since = (x, residual, 0) if residual < least else (best, least, since + 1)
+        if least <= tolerance or (tau <= SMALL_GAP and since >= PATIENCE):
             break
         try:
-            dx, dy, alpha = _step(scaled, x, y, R, tau, boldness)
-        except (Singular, FloatingPointError):
+            dx, dy, alpha = _step(scaled, x, y, _defect(scaled, x, y), tau, boldness)
+        except Singular:
             break
-        if not alpha > 1e-10:
+        if not alpha > 1e-8:
             break
         x, y = x + alpha * dx, y + alpha * dy
     return Iterate(best, iteration + 1)
@@ -93,7 +95,7 @@ def _step(scaled: Scaled, x, y, R, tau, boldness):
     moves = list(zip(scaled.split(dx)[:2], scaled.split(dy)[:2], strict=True))
     centre = [_target(n, a, b, sigma * tau) for n, (a, b) in zip(scalings, moves, strict=True)]
     dx, dy = direction(centre)
-    return dx, dy, min(1.0, max(0.99, 1 - tau) * boldness * reach(dx, dy))
+    return dx, dy, min(1.0, min(max(0.99, 1 - tau), 1 - NEAREST) * boldness * reach(dx, dy))
 
 
 def _shear(y: np.ndarray) -> np.ndarray:

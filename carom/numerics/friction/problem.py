@@ -18,6 +18,8 @@ from scipy.sparse.csgraph import connected_components
 
 from carom.numerics.friction.cones import norm, unit
 
+RESTING = 1e-3  # an island with velocities smaller than this part of the usual is solved as exactly as one with this part
+
 
 @dataclass(frozen=True, eq=False)
 class FrictionProblem:
@@ -30,6 +32,7 @@ class FrictionProblem:
     jacobian: sparse.csc_matrix | None = None  #    [coordinates, rows]: H
     mass: sparse.csr_matrix | None = None  #        [coordinates, coordinates], block-diagonal
     inverse_mass: sparse.csr_matrix | None = field(default=None, repr=False)
+    least_size: float = 0.0  #                      ‖q‖ counts as at least this in E: an island may be at rest but for rounding
 
     @classmethod
     def from_delassus(cls, W, q, friction, *, tangents: int = 2) -> "FrictionProblem":
@@ -94,7 +97,7 @@ class FrictionProblem:
         """The certificate E(r) of (3), from r alone."""
         if len(r) == 0:
             return 0.0
-        u, rho, size = self.velocities(r), self.step, np.linalg.norm(self.q)
+        u, rho, size = self.velocities(r), self.step, max(np.linalg.norm(self.q), self.least_size)
         shape = (len(self.friction), 1 + self.tangents)
         rows, rates = r[: self.contact_rows].reshape(shape), u[: self.contact_rows].reshape(shape).copy()
         rates[:, 0] += self.friction * norm(rates[:, 1:])
@@ -124,15 +127,16 @@ class FrictionProblem:
         """The problem of some islands alone; coordinates that no row touches are left out."""
         contacts = rows[rows < self.contact_rows][:: 1 + self.tangents] // (1 + self.tangents)
         q, friction = self.q[rows], self.friction[contacts]
+        size = max(self.least_size, RESTING * np.linalg.norm(self.q) * np.sqrt(len(rows) / len(self.q)))
         if self.delassus is not None:
-            return FrictionProblem(q, friction, self.tangents, delassus=self.delassus[rows][:, rows])
+            return FrictionProblem(q, friction, self.tangents, delassus=self.delassus[rows][:, rows], least_size=size)
         H = self.jacobian[:, rows]
         touched = np.zeros(H.shape[0])
         touched[H.indices] = 1.0
         live = np.flatnonzero(_pattern(self.mass) @ touched)
         inner = lambda A: A[live][:, live]  # noqa: E731
         M, inverse = inner(self.mass), inner(self.inverse_mass)
-        return FrictionProblem(q, friction, self.tangents, jacobian=H.tocsr()[live].tocsc(), mass=M, inverse_mass=inverse)
+        return FrictionProblem(q, friction, self.tangents, None, H.tocsr()[live].tocsc(), M, inverse, size)
 
 
 def project_coulomb(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
