@@ -9,6 +9,7 @@ where Θ, λ are those of (1), τ = x·y / contacts, and (dx, dy)_aff is the ste
 regular where Â is not. Without S the stage would solve the convex problem in which sliding contacts dilate.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ from carom.numerics.friction import cones
 from carom.numerics.friction.scaled import Groups, Scaled, Singular, join, multiply
 
 MAX_ITERATIONS = 60
-SMALL_GAP = 1e-10  #    below this τ, iterations that do not improve the certificate are counted
-PATIENCE = 4
+STALLED, PATIENCE = 1e-3, 3  #   a step shorter than this moves nothing; so many in a row are the end
+SHORT, CENTRED = 0.1, 0.8  #     below this step length one towards the middle is tried, with this σ
 NEAREST = 1e-6  #       of the way to the boundary of the cones is always left
 FREE = 1e-12  #         on the diagonal of bilateral rows, where Â may be singular
 
@@ -28,30 +29,26 @@ class Iterate(NamedTuple):
     iterations: int
 
 
-def interior_point(scaled: Scaled, tolerance: float, boldness: float = 1.0) -> Iterate:
-    """(9) from x = y = e₀ until the certificate is below the tolerance or stays where it is; the best iterate. `boldness` below one
-    takes shorter steps and stays nearer to the middle of the cones.
+def interior_point(scaled: Scaled, scale: float = 1.0) -> Iterator[Iterate]:
+    """The iterates of (9) from x = y = scale · e₀, until they stall.
 
-    Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop."""
+    Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop; the caller
+    looks at the certificate."""
     rough, smooth, free = scaled.counts
-    contacts = rough + smooth
-    x = join([_middle(rough, scaled.columns), _middle(smooth, 1), np.zeros((free, 1))])
+    x = scale * join([_middle(rough, scaled.columns), _middle(smooth, 1), np.zeros((free, 1))])
     y = x.copy()
-    best, least, since = x, np.inf, 0
-    for iteration in range(MAX_ITERATIONS):
-        tau = float(x @ y) / max(contacts, 1)
-        residual = scaled.residual(x)
-        best, least, since = (x, residual, 0) if residual < least else (best, least, since + 1)
-        if least <= tolerance or (tau <= SMALL_GAP and since >= PATIENCE):
-            break
+    stalled = 0
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        tau = float(x @ y) / max(rough + smooth, 1)
         try:
-            dx, dy, alpha = _step(scaled, x, y, _defect(scaled, x, y), tau, boldness)
+            dx, dy, alpha = _step(scaled, x, y, _defect(scaled, x, y), tau)
         except Singular:
-            break
-        if not alpha > 1e-8:
-            break
+            return
+        stalled = stalled + 1 if not alpha > STALLED else 0
+        if stalled > PATIENCE or not np.isfinite(alpha):
+            return
         x, y = x + alpha * dx, y + alpha * dy
-    return Iterate(best, iteration + 1)
+        yield Iterate(x, iteration)
 
 
 def _middle(count: int, columns: int) -> np.ndarray:
@@ -68,7 +65,7 @@ def _defect(scaled: Scaled, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return R
 
 
-def _step(scaled: Scaled, x, y, R, tau, boldness):
+def _step(scaled: Scaled, x, y, R, tau):
     """The predictor, the corrector and how far to go along it."""
     pairs = list(zip(scaled.split(x)[:2], scaled.split(y)[:2], strict=True))
     scalings = [cones.scale(a, b) for a, b in pairs]
@@ -91,11 +88,17 @@ def _step(scaled: Scaled, x, y, R, tau, boldness):
     dx, dy = direction([-n.point for n in scalings])
     alpha = min(1.0, reach(dx, dy))
     ahead = float((x + alpha * dx) @ (y + alpha * dy)) / max(sum(scaled.counts[:2]), 1)
-    sigma = max((max(ahead, 0.0) / tau) ** 3 if tau > 0 else 0.0, (1 - alpha) ** 3, 1e-6, 1 - boldness)
+    sigma = max((max(ahead, 0.0) / tau) ** 3 if tau > 0 else 0.0, (1 - alpha) ** 3, 1e-6)
     moves = list(zip(scaled.split(dx)[:2], scaled.split(dy)[:2], strict=True))
-    centre = [_target(n, a, b, sigma * tau) for n, (a, b) in zip(scalings, moves, strict=True)]
-    dx, dy = direction(centre)
-    return dx, dy, min(1.0, min(max(0.99, 1 - tau), 1 - NEAREST) * boldness * reach(dx, dy))
+    dx, dy = direction([_target(n, a, b, sigma * tau) for n, (a, b) in zip(scalings, moves, strict=True)])
+    fraction = min(max(0.99, 1 - tau), 1 - NEAREST)
+    alpha = min(1.0, fraction * reach(dx, dy))
+    if alpha < SHORT:  # the iterate is too near to the boundary: back to the middle
+        middle = direction([_target(n, 0 * a, 0 * b, CENTRED * tau) for n, (a, b) in zip(scalings, moves, strict=True)])
+        other = min(1.0, fraction * reach(*middle))
+        if other > alpha:
+            return *middle, other
+    return dx, dy, alpha
 
 
 def _shear(y: np.ndarray) -> np.ndarray:

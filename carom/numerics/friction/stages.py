@@ -14,7 +14,9 @@ from carom.numerics.friction.scaled import Scaled, scale_problem
 
 BUNCH = 60  #             rows: islands smaller than this are solved together, up to this size
 NEAR = 1e-3  #            a certificate from which a polish is worth a try
-FIRST_POLISH, LONG_POLISH = 12, 120
+SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
+STARTS = (1.0, 10.0, 0.1, 100.0)  # of the interior point
+PATIENCE = 8  #           interior-point iterations that do not improve the certificate
 WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10)
 
 
@@ -26,7 +28,7 @@ class FrictionSolution:
     velocities: np.ndarray
     residual: float
     converged: bool  #   residual ≤ tolerance
-    stage: str  #        the last stage that any island needed: open, start, interior, gradient, careful, long
+    stage: str  #        the last stage that any island needed: open, start, interior, gradient, long
     iterations: int  #   of all stages and islands
     seconds: float
 
@@ -39,7 +41,7 @@ class _Found:
     iterations: int
 
 
-STAGES = ("open", "start", "interior", "gradient", "careful", "long")
+STAGES = ("open", "start", "interior", "gradient", "long")
 
 
 def solve_friction(problem: FrictionProblem, start: np.ndarray | None = None, tolerance: float = 1e-10) -> FrictionSolution:
@@ -103,20 +105,33 @@ def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: fl
 def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
     """(stage, x, iterations), one after the other; the caller stops when one is good enough."""
     if start is not None:
-        near = polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
-        yield "start", *near
-    found = [interior_point(scaled, tolerance)]
-    yield "interior", *found[-1]
-    yield from _polishes("interior", scaled, found[-1].x, tolerance, FIRST_POLISH)
+        yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
+    found = []
+    for scale in STARTS:
+        found.append((yield from _interior(scaled, scale, tolerance)))
+    x = np.zeros_like(scaled.q)
     for iterations in (1000, 10000):
-        found.append(projected_gradient(scaled, found[-1].x if iterations > 1000 else np.zeros_like(scaled.q), tolerance, iterations))
-        yield "gradient", *found[-1]
-        yield from _polishes("gradient", scaled, found[-1].x, tolerance, FIRST_POLISH)
-    found.append(interior_point(scaled, tolerance, boldness=0.8))
-    yield "careful", *found[-1]
-    yield from _polishes("careful", scaled, found[-1].x, tolerance, FIRST_POLISH)
-    for iterate in found:
-        yield from _polishes("long", scaled, iterate.x, tolerance, LONG_POLISH)
+        x, taken = projected_gradient(scaled, x, tolerance, iterations)
+        yield "gradient", x, taken
+        yield from _polishes("gradient", scaled, x, tolerance, FIRST_POLISH)
+    for x in [x, *found]:
+        yield from _polishes("long", scaled, x, tolerance, LONG_POLISH)
+
+
+def _interior(scaled: Scaled, scale: float, tolerance: float):
+    """Interior-point iterations; whenever the certificate has become a hundredth, a polish tries to end them. The best x."""
+    best, least, goal, since = np.zeros_like(scaled.q), np.inf, NEAR, 0
+    for x, _ in interior_point(scaled, scale):
+        residual = scaled.residual(x)
+        yield "interior", x, 1
+        best, least, since = (x, residual, 0) if residual < least else (best, least, since + 1)
+        if residual <= goal:
+            goal = 1e-2 * residual
+            yield "interior", *polish(scaled, x, tolerance, WEIGHTS[0], SHORT_POLISH)
+        if since > PATIENCE:
+            break
+    yield from _polishes("interior", scaled, best, tolerance, FIRST_POLISH)
+    return best
 
 
 def _polishes(name: str, scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int):
