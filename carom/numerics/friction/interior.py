@@ -29,14 +29,14 @@ class Iterate(NamedTuple):
     iterations: int
 
 
-def interior_point(scaled: Scaled, scale: float = 1.0) -> Iterator[Iterate]:
-    """The iterates of (9) from x = y = scale · e₀, until they stall.
+def interior_point(scaled: Scaled, impulse: float = 1.0, rate: float = 1.0) -> Iterator[Iterate]:
+    """The iterates of (9) from x = impulse · e₀, y = rate · e₀, until they stall.
 
     Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop; the caller
     looks at the certificate."""
     rough, smooth, free = scaled.counts
-    x = scale * join([_middle(rough, scaled.columns), _middle(smooth, 1), np.zeros((free, 1))])
-    y = x.copy()
+    middle = join([_middle(rough, scaled.columns), _middle(smooth, 1), np.zeros((free, 1))])
+    x, y = impulse * middle, rate * middle
     stalled = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
         tau = float(x @ y) / max(rough + smooth, 1)

@@ -15,7 +15,11 @@ from carom.numerics.friction.scaled import Scaled, scale_problem
 BUNCH = 60  #             rows: islands smaller than this are solved together, up to this size
 NEAR = 1e-3  #            a certificate from which a polish is worth a try
 SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
-STARTS = (1.0, 10.0, 0.1, 100.0)  # of the interior point
+SCHEDULE = (  #           starts of interior points, and then iterations of the gradient stage, which goes on where it was
+    (((1.0, 1.0), (0.1, 0.1)), 500),
+    (((10.0, 0.1), (1.0, 10.0)), 2000),
+    ((), 8000),
+)
 PATIENCE = 8  #           interior-point iterations that do not improve the certificate
 WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10)
 
@@ -107,10 +111,10 @@ def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Ite
     if start is not None:
         yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
     found = []
-    for scale in STARTS:
-        found.append((yield from _interior(scaled, scale, tolerance)))
     x = np.zeros_like(scaled.q)
-    for iterations in (1000, 10000):
+    for starts, iterations in SCHEDULE:
+        for begin in starts:
+            found.append((yield from _interior(scaled, begin, tolerance)))
         x, taken = projected_gradient(scaled, x, tolerance, iterations)
         yield "gradient", x, taken
         yield from _polishes("gradient", scaled, x, tolerance, FIRST_POLISH)
@@ -118,10 +122,10 @@ def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Ite
         yield from _polishes("long", scaled, x, tolerance, LONG_POLISH)
 
 
-def _interior(scaled: Scaled, scale: float, tolerance: float):
+def _interior(scaled: Scaled, begin: tuple[float, float], tolerance: float):
     """Interior-point iterations; whenever the certificate has become a hundredth, a polish tries to end them. The best x."""
     best, least, goal, since = np.zeros_like(scaled.q), np.inf, NEAR, 0
-    for x, _ in interior_point(scaled, scale):
+    for x, _ in interior_point(scaled, *begin):
         residual = scaled.residual(x)
         yield "interior", x, 1
         best, least, since = (x, residual, 0) if residual < least else (best, least, since + 1)
