@@ -73,7 +73,8 @@ def friction_impulses(
         return normal_impulses(G, rates - target, closed)
     order = np.concatenate([np.arange(k)[:, None], k + np.arange(k * m).reshape(k, m)], axis=1).ravel()
     back = np.argsort(order)
-    data = _prepare(G[order][:, order], rates.at[:k].add(-target)[order].reshape(k, 1 + m), friction, closed)
+    q = jnp.concatenate([rates[:k] - target, rates[k:]])
+    data = _prepare(G[order][:, order], q[order].reshape(k, 1 + m), friction, closed)
     found = jax.lax.while_loop(lambda s: _unfinished(data, s), lambda s: _go_on(data, s), _begin(data))
     r = data.factor * data.size * found.best
     good = found.least <= TOLERANCE * _norm(data.rates) + 4 * _rounding(data, found.best)
@@ -91,7 +92,7 @@ def _prepare(W, q, friction, closed) -> _Data:
     scaled = factor * q
     size = jnp.max(jnp.abs(scaled))
     size = jnp.where(size > 0, size, 1.0)
-    away = jnp.zeros((k, d)).at[:, 0].set(jnp.where(closed, 0.0, 1.0))  # an open contact moves away, whatever the others do
+    away = _raised(jnp.zeros((k, d)), jnp.where(closed, 0.0, 1.0))  # an open contact moves away, whatever the others do
     flat = factor.reshape(-1)
     rates = jnp.where(closed[:, None], q, 0.0)
     return _Data(flat[:, None] * W * flat, scaled / size + away, factor, size, W, rates, friction, closed)
@@ -103,7 +104,7 @@ def _begin(data: _Data) -> _Search:
     x = jnp.where(data.closed[:, None], -solve(data.A + FIRST * jnp.eye(data.A.shape[0]), data.q.reshape(-1)).reshape(zero.shape), 0.0)
     start = _project(x)
     first = _violation(data, zero)
-    inside = zero.at[:, 0].set(HEIGHTS[0])
+    inside = _raised(zero, HEIGHTS[0])
     near = jnp.asarray(NEAR * _norm(data.rates))
     return _Search(
         start, inside, inside, zero, first, jnp.asarray(True), jnp.asarray(FIRST), near, none, none, none, none, none
@@ -133,12 +134,12 @@ def _newton(data: _Data, s: _Search) -> _Search:
     F, p, z = _natural_map(data, s.x, rho)
     k, d = p.shape
     slope = _projection_slope(p)
-    lift = jnp.broadcast_to(jnp.eye(d), (k, d, d)).at[:, 0, 1:].add(_unit(z[:, 1:]))
+    lift = _top_row(_unit(z[:, 1:]))
     E = rho * _times(slope, lift)
     matrix = _block_diagonal((1 + s.damping) * jnp.eye(d) - slope) + _times(E, data.A.reshape(k, d, -1)).reshape(k * d, -1)
     trial = s.x - solve(matrix, F.reshape(-1)).reshape(k, d)
     before, after = _norm(F), _norm(_natural_map(data, trial, rho)[0])
-    good = after < before
+    good = (after < before) | ((s.turns == 0) & jnp.isfinite(after))  # the first turn leaps
     failed = jnp.where(good, 0, s.failed + 1)
     over = (s.taken + 1 >= NEWTON_STEPS) | (failed >= FAILURES)
     return s._replace(
@@ -154,7 +155,7 @@ def _newton(data: _Data, s: _Search) -> _Search:
 def _natural_map(data: _Data, x, rho):
     """F of (10), p = x − ρy and z."""
     z = matvec(data.A, x.reshape(-1)).reshape(x.shape) + data.q
-    p = x - rho * z.at[:, 0].add(_lengths(z[:, 1:]))
+    p = x - rho * _raised(z, _lengths(z[:, 1:]))
     return x - _project(p), p, z
 
 
@@ -170,7 +171,7 @@ def _inside(data: _Data, s: _Search) -> _Search:
     turn = (size <= s.goal) | stalled
     paths = s.paths + stalled
     height = jnp.asarray(HEIGHTS)[jnp.minimum(paths, len(HEIGHTS) - 1)]
-    again = jnp.zeros_like(x).at[:, 0].set(height)
+    again = _raised(jnp.zeros_like(x), height)
     # A path that stalled leaves its best point to Newton: it may be near enough.
     point = jnp.where(stalled, s.best, x)
     return s._replace(
@@ -189,10 +190,10 @@ def _path_step(data: _Data, x, y):
     k, d = x.shape
     tau = jnp.sum(x * y) / k
     z = matvec(data.A, x.reshape(-1)).reshape(k, d) + data.q
-    R = z - y.at[:, 0].add(-_lengths(y[:, 1:]))
+    R = _raised(z - y, _lengths(y[:, 1:]))
     theta, inverse, squared = _scaling(x, y)
     point = _times(theta, x[:, :, None])[:, :, 0]
-    shear = jnp.broadcast_to(jnp.eye(d), (k, d, d)).at[:, 0, 1:].add(-_unit(y[:, 1:]))
+    shear = _top_row(-_unit(y[:, 1:]))
     matrix = data.A + _block_diagonal(_times(shear, squared))
 
     def direction(c):
@@ -208,7 +209,7 @@ def _path_step(data: _Data, x, y):
     ahead = jnp.maximum(jnp.sum((x + alpha * dx) * (y + alpha * dy)) / k, 0.0)
     sigma = jnp.maximum(jnp.maximum((ahead / tau) ** 3, (1 - alpha) ** 3), 1e-6)
     aim = -_product(point, point) - _product(_apply(theta, dx), _apply(inverse, dy))
-    dx, dy = direction(_divide(point, aim.at[:, 0].add(sigma * tau)))
+    dx, dy = direction(_divide(point, _raised(aim, sigma * tau)))
     alpha = jnp.minimum(1.0, jnp.clip(1 - tau, 0.99, 1 - 1e-6) * reach(dx, dy))
     return x + alpha * dx, y + alpha * dy, alpha
 
@@ -224,7 +225,7 @@ def _violation(data: _Data, x):
     weight = jnp.where(data.closed[:, None], jnp.diagonal(data.given).reshape(k, d), 0.0)
     total = jnp.sum(weight)
     rho = jnp.sum(data.closed) * d / jnp.where(total > 0, total, 1.0)
-    p = r - rho * u.at[:, 0].add(data.friction * _lengths(u[:, 1:]))
+    p = r - rho * _raised(u, data.friction * _lengths(u[:, 1:]))
     mu, height, length = data.friction, p[:, 0], _lengths(p[:, 1:])
     normal = (height + mu * length) / (1 + mu**2)
     edge = jnp.concatenate([normal[:, None], (mu * normal)[:, None] * _unit(p[:, 1:])], axis=1)
@@ -253,6 +254,18 @@ def _lengths(x):
 def _unit(x):
     length = _lengths(x)
     return x / jnp.where(length > 0, length, 1.0)[:, None]
+
+
+def _raised(x, amount):
+    """x with so much more in its first column."""
+    return x + amount * jnp.eye(x.shape[1])[0] if jnp.ndim(amount) == 0 else x + amount[:, None] * jnp.eye(x.shape[1])[0]
+
+
+def _top_row(t):
+    """I + e₀tᵀ, in blocks."""
+    k, m = t.shape
+    row = jnp.concatenate([jnp.zeros((k, 1)), t], axis=1)
+    return jnp.eye(1 + m) + jnp.eye(1 + m)[0][:, None] * row[:, None, :]
 
 
 def _times(a, b):
@@ -301,7 +314,7 @@ def _scaling(x, y):
     gamma = jnp.sqrt(0.5 * (1 + jnp.sum(x_bar * y_bar, axis=1)))
     w = (x_bar + y_bar * mirror) / (2 * gamma)[:, None]
     beta = jnp.sqrt(jnp.sqrt(det_x / det_y))[:, None, None]
-    v = w.at[:, 0].add(1.0) / jnp.sqrt(2 * (w[:, :1] + 1))
+    v = _raised(w, 1.0) / jnp.sqrt(2 * (w[:, :1] + 1))
     outer = lambda a: 2 * a[:, :, None] * a[:, None, :] - jnp.diag(mirror)  # noqa: E731
     return outer(v * mirror) / beta, outer(v) * beta, outer(w * mirror) / beta**2
 
