@@ -1,7 +1,7 @@
 """Contact problems of made-up scenes: piles, stacks, wedges, chains, in space and in the plane, for tests and measurements.
 
 Each scene returns a `FrictionProblem` of one time step: bodies with velocities and gravity over dt, contacts, some joints. Walls do
-not move, so that u = 0 is admissible and (2) has a solution [acary2011].
+not move: u = 0 is admissible, and the problem has a solution.
 """
 
 import numpy as np
@@ -146,7 +146,7 @@ def box_on_floor(rng, largest: float = 1.5, patches: int = 1, speed: float = 1.0
 
 
 def chain(rng, bodies: int, largest: float = 1.0, dimension: int = 3) -> Scene:
-    """A closed chain of balls with joints between them, lying on a floor: bilateral rows beside contacts, some of them redundant."""
+    """Balls with joints between them, lying on a floor: bilateral rows beside contacts, the last joint twice and so redundant."""
     scene = Scene(dimension)
     up = np.eye(dimension)[-1]
     along = np.eye(dimension)[0]
@@ -157,5 +157,5 @@ def chain(rng, bodies: int, largest: float = 1.0, dimension: int = 3) -> Scene:
         if i:
             scene.joint(i - 1, 0.5 * along, i, -0.5 * along)
     if bodies > 1:
-        scene.joint(bodies - 2, 0.5 * along, bodies - 1, -0.5 * along)  # the last joint twice: redundant
+        scene.joint(bodies - 2, 0.5 * along, bodies - 1, -0.5 * along)
     return scene

@@ -32,8 +32,8 @@ class Iterate(NamedTuple):
 def interior_point(scaled: Scaled, x: np.ndarray, y: np.ndarray) -> Iterator[Iterate]:
     """The iterates of (9) from x and y inside the cones, until they stall.
 
-    Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop; the caller
-    looks at the certificate."""
+    Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop; the
+    caller looks at the certificate."""
     contacts = max(sum(scaled.counts[:2]), 1)
     stalled = 0
     for iteration in range(1, MAX_ITERATIONS + 1):

@@ -74,10 +74,7 @@ class FrictionProblem:
     @cached_property
     def step(self) -> float:
         """ρ of (3)."""
-        if self.delassus is not None:
-            trace = self.delassus.diagonal().sum()
-        else:
-            trace = self.diagonal.sum()
+        trace = self.diagonal.sum()
         return len(self.q) / trace if trace > 0 else 1.0
 
     @cached_property

@@ -2,11 +2,12 @@
 
 Numbers in brackets are those of the package. The normal law asks for a rate b: u_N = s⁺_N − b. Contacts that are not closed keep
 their place in the arrays, with a row of zeros in Γ, and so do the tangents of contacts without friction. The search is always in
-one of two states:
+one of three states:
 
-    Newton   (11) from a guess; it ends at rounding. Begun with all contacts sticking, and from interior points.
-    inside   (9); whenever the certificate has become a hundredth, Newton gets a turn, and if it fails the path goes on from where
-             it was. A path that stalls begins again from another height.
+    NEWTON    (11) from a guess; it ends at rounding. Begun with all contacts sticking, and from what the other two find.
+    INSIDE    (9); whenever the certificate has become a hundredth, Newton gets a turn, and if it fails the path goes on from where
+              it was. A path that stalls is followed by
+    GRADIENT  (12), for some hundred steps, then Newton, and then the next path, from another point.
 """
 
 from typing import NamedTuple
@@ -19,14 +20,18 @@ from jaxtyping import Array, Bool, Float
 from carom.numerics.complementarity.solvers import Multipliers, normal_impulses
 from carom.numerics.linalg import matvec, solve
 
-TOLERANCE = 1e-10  #            of E: what counts as solved. The iteration goes on to rounding while it gets there.
-FIRST, SMALLEST = 1e-8, 1e-13  # λ of (11)
-NEWTON_STEPS = 8  #             in one turn
-FAILURES = 3  #                 of Newton steps, in a row
-NEAR = 1e-3  #                  the certificate from which Newton is tried on the path
-HEIGHTS = (1.0, 0.1, 10.0, 0.01, 100.0, 3.0)  # where paths begin
-WEIGHTS = (1.0, 1.0, 1e2, 1e4)  #               ρ of (10), in turn
-PATH_STEPS = 40  #              on one path
+TOLERANCE = 1e-10  #             of E: what counts as solved. The iteration goes on to rounding while it gets there.
+FIRST, SMALLEST = 1e-8, 1e-12  # λ of (11)
+NEWTON_STEPS = 8  #              in one turn
+FAILURES = 3  #                  of Newton steps, in a row
+NEAR = 1e-3  #                   the certificate from which Newton is tried on the path
+PATH_STEPS = 40  #               on one path
+# Where paths begin: so high above the vertices of the cones, above the best point, or above the gradient stage.
+VERTEX, BEST, AHEAD = 0, 1, 2
+PATHS = ((VERTEX, 1.0), (VERTEX, 0.1), (AHEAD, 0.1), (BEST, 1.0), (VERTEX, 10.0), (AHEAD, 0.01), (BEST, 0.1), (AHEAD, 1.0))
+WEIGHTS = (1.0, 1.0, 1e2, 1e4)  # ρ of (10), in turn
+GRADIENT_STEPS, GRADIENT_TURN = 25, 20  #   at a time, and how many times in one turn
+NEWTON, INSIDE, GRADIENT = np.int32(0), np.int32(1), np.int32(2)
 
 
 class _Data(NamedTuple):
@@ -43,19 +48,23 @@ class _Data(NamedTuple):
 
 
 class _Search(NamedTuple):
+    state: Array  #                  NEWTON, INSIDE or GRADIENT
     x: Float[Array, "k d"]  #        Newton's iterate
     inside: Float[Array, "k d"]  #   x and y of the path
     rate: Float[Array, "k d"]
+    ahead: Float[Array, "k d"]  #    the gradient's iterate, the one before, and its momentum
+    last: Float[Array, "k d"]
+    momentum: Float[Array, ""]
     best: Float[Array, "k d"]
     least: Float[Array, ""]  #       violation of the best
-    newton: Bool[Array, ""]  #       the state
-    damping: Float[Array, ""]
+    damping: Float[Array, ""]  #     λ of (11)
     goal: Float[Array, ""]  #        violation at which Newton gets its next turn
-    taken: Array  #                  steps of this turn of Newton
+    taken: Array  #                  steps of this turn, of this path
     failed: Array  #                 Newton steps in a row that did not help
     turns: Array  #                  of Newton, so far
     path: Array  #                   steps on this path
-    paths: Array  #                  begun so far
+    paths: Array  #                  ended so far
+    after: Array  #                  the state that follows Newton
 
 
 def friction_impulses(
@@ -101,31 +110,52 @@ def _prepare(W, q, friction, closed) -> _Data:
 def _begin(data: _Data) -> _Search:
     """All contacts stick: Âx = −Γq, as far as Â allows."""
     zero, none = jnp.zeros_like(data.q), jnp.zeros((), jnp.int32)
-    x = jnp.where(data.closed[:, None], -solve(data.A + FIRST * jnp.eye(data.A.shape[0]), data.q.reshape(-1)).reshape(zero.shape), 0.0)
-    start = _project(x)
-    first = _violation(data, zero)
-    inside = _raised(zero, HEIGHTS[0])
-    near = jnp.asarray(NEAR * _norm(data.rates))
-    return _Search(
-        start, inside, inside, zero, first, jnp.asarray(True), jnp.asarray(FIRST), near, none, none, none, none, none
+    x = jnp.where(
+        data.closed[:, None], -solve(data.A + FIRST * jnp.eye(data.A.shape[0]), data.q.reshape(-1)).reshape(zero.shape), 0.0
     )
+    inside = _raised(zero, PATHS[0][1])
+    one, near = jnp.ones(()), NEAR * _norm(data.rates)
+    search = _Search(
+        none + NEWTON,
+        _project(x),
+        inside,
+        inside,
+        zero,
+        zero,
+        one,
+        zero,
+        jnp.inf * one,
+        FIRST * one,
+        near,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none + INSIDE,
+    )
+    return _judged(data, search, zero)
 
 
-def _unfinished(data: _Data, s: _Search):
-    # After Newton's first turn, what is nearly rounding is all that badly conditioned contacts allow.
-    enough = jnp.where(s.turns > 0, 64.0, 1.0) * _rounding(data, s.best)
-    return (s.least > enough) & (s.paths < len(HEIGHTS))
-
-
-def _go_on(data: _Data, s: _Search) -> _Search:
-    s = jax.lax.cond(s.newton, lambda s: _newton(data, s), lambda s: _inside(data, s), s)
-    x = jnp.where(s.newton | (s.taken == 0), s.x, s.inside)
+def _judged(data: _Data, s: _Search, x) -> _Search:
+    """The search, with x as its best if it is."""
     size = _violation(data, x)
     better = size < s.least
     return s._replace(best=jnp.where(better, x, s.best), least=jnp.where(better, size, s.least))
 
 
-# -- Newton -----------------------------------------------------------------------------------------------------------------
+def _unfinished(data: _Data, s: _Search):
+    # After Newton's first turn, what is nearly rounding is all that badly conditioned contacts allow.
+    enough = jnp.where(s.turns > 0, 64.0, 1.0) * _rounding(data, s.best)
+    return (s.least > enough) & (s.paths < len(PATHS))
+
+
+def _go_on(data: _Data, s: _Search) -> _Search:
+    states = [_newton, _inside, _gradient]
+    return jax.lax.switch(s.state, [lambda s, f=f: f(data, s) for f in states], s)
+
+
+# -- Newton ---------------------------------------------------------------------------------------------------
 
 
 def _newton(data: _Data, s: _Search) -> _Search:
@@ -142,9 +172,11 @@ def _newton(data: _Data, s: _Search) -> _Search:
     good = (after < before) | ((s.turns == 0) & jnp.isfinite(after))  # the first turn leaps
     failed = jnp.where(good, 0, s.failed + 1)
     over = (s.taken + 1 >= NEWTON_STEPS) | (failed >= FAILURES)
+    x = jnp.where(good, trial, s.x)
+    s = _judged(data, s, x)
     return s._replace(
-        x=jnp.where(good, trial, s.x),
-        newton=~over,
+        state=jnp.where(over, s.after, NEWTON),
+        x=x,
         damping=jnp.where(over, FIRST, jnp.where(good, jnp.maximum(0.3 * s.damping, SMALLEST), 100 * s.damping)),
         taken=jnp.where(over, 0, s.taken + 1),
         failed=jnp.where(over, 0, failed),
@@ -154,34 +186,78 @@ def _newton(data: _Data, s: _Search) -> _Search:
 
 def _natural_map(data: _Data, x, rho):
     """F of (10), p = x − ρy and z."""
-    z = matvec(data.A, x.reshape(-1)).reshape(x.shape) + data.q
-    p = x - rho * _raised(z, _lengths(z[:, 1:]))
+    z = _rate(data, x)
+    p = x - rho * _shifted(z)
     return x - _project(p), p, z
 
 
-# -- the path through the inside ------------------------------------------------------------------------------------------------
+def _rate(data: _Data, x):
+    """z of (5)."""
+    return matvec(data.A, x.reshape(-1)).reshape(x.shape) + data.q
+
+
+def _shifted(z):
+    """y of (5)."""
+    return _raised(z, _lengths(z[:, 1:]))
+
+
+# -- the path through the inside, and the gradient ------------------------------------------------------------
 
 
 def _inside(data: _Data, s: _Search) -> _Search:
-    """One step (9), and whether Newton gets a turn, or the next path begins."""
+    """One step (9), and whether Newton gets a turn, or the gradient follows."""
     x, y, alpha = _path_step(data, s.inside, s.rate)
     fine = jnp.isfinite(alpha) & jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(y))
     stalled = ~(fine & (alpha > 1e-4)) | (s.path >= PATH_STEPS)
-    size = _violation(data, jnp.where(fine, x, s.inside))
+    x = jnp.where(fine, x, s.inside)
+    size = _violation(data, x)
     turn = (size <= s.goal) | stalled
-    paths = s.paths + stalled
-    height = jnp.asarray(HEIGHTS)[jnp.minimum(paths, len(HEIGHTS) - 1)]
-    again = _raised(jnp.zeros_like(x), height)
+    s = _judged(data, s, x)
     # A path that stalled leaves its best point to Newton: it may be near enough.
-    point = jnp.where(stalled, s.best, x)
     return s._replace(
-        x=jnp.where(turn, point, s.x),
-        inside=jnp.where(stalled, again, x),
-        rate=jnp.where(stalled, again, y),
-        newton=turn,
-        goal=jnp.where(stalled, NEAR * _norm(data.rates), jnp.where(turn, 1e-2 * size, s.goal)),
-        path=jnp.where(stalled, 0, s.path + 1),
+        state=jnp.where(turn, NEWTON, INSIDE),
+        x=jnp.where(stalled, s.best, x),
+        inside=x,
+        rate=jnp.where(fine, y, s.rate),
+        goal=jnp.where(turn, 1e-2 * size, s.goal),
+        path=s.path + 1,
+        after=jnp.where(stalled, GRADIENT, INSIDE),
+    )
+
+
+def _gradient(data: _Data, s: _Search) -> _Search:
+    """Some steps (12); after enough of them Newton gets a turn, and the next path is prepared."""
+    bound = jnp.max(jnp.sum(jnp.abs(data.A), axis=1))
+
+    def step(_, carry):
+        x, last, momentum = carry
+        following = 0.5 * (1 + jnp.sqrt(1 + 4 * momentum**2))
+        w = x + (momentum - 1) / following * (x - last)
+        new = _project(w - _shifted(_rate(data, w)) / bound)
+        restart = jnp.sum((w - new) * (new - x)) > 0
+        return new, x, jnp.where(restart, 1.0, following)
+
+    ahead, last, momentum = jax.lax.fori_loop(0, GRADIENT_STEPS, step, (s.ahead, s.last, s.momentum))
+    over = s.taken + 1 >= GRADIENT_TURN
+    s = _judged(data, s, ahead)
+    kinds, heights = (jnp.asarray(column) for column in zip(*PATHS, strict=True))
+    paths = s.paths + over
+    kind, height = (column[jnp.minimum(paths, len(PATHS) - 1)] for column in (kinds, heights))
+    point = jnp.where(kind == BEST, s.best, ahead)
+    x, y = (jnp.where(kind == VERTEX, 0.0, _project(part)) for part in (point, _shifted(_rate(data, point))))
+    return s._replace(
+        state=jnp.where(over, NEWTON, GRADIENT),
+        x=ahead,
+        inside=_raised(x, height),
+        rate=_raised(y, height),
+        ahead=ahead,
+        last=last,
+        momentum=momentum,
+        goal=NEAR * _norm(data.rates),
+        taken=jnp.where(over, 0, s.taken + 1),
+        path=jnp.zeros_like(s.path),
         paths=paths,
+        after=jnp.full_like(s.after, INSIDE),
     )
 
 
@@ -189,8 +265,7 @@ def _path_step(data: _Data, x, y):
     """(9): predictor, corrector, and how far along it."""
     k, d = x.shape
     tau = jnp.sum(x * y) / k
-    z = matvec(data.A, x.reshape(-1)).reshape(k, d) + data.q
-    R = _raised(z - y, _lengths(y[:, 1:]))
+    R = _raised(_rate(data, x) - y, _lengths(y[:, 1:]))
     theta, inverse, squared = _scaling(x, y)
     point = _times(theta, x[:, :, None])[:, :, 0]
     shear = _top_row(-_unit(y[:, 1:]))
@@ -214,7 +289,7 @@ def _path_step(data: _Data, x, y):
     return x + alpha * dx, y + alpha * dy, alpha
 
 
-# -- the certificate --------------------------------------------------------------------------------------------------------------
+# -- the certificate ------------------------------------------------------------------------------------------
 
 
 def _violation(data: _Data, x):
@@ -239,7 +314,7 @@ def _rounding(data: _Data, x):
     return 16 * jnp.finfo(x.dtype).eps * (_norm(data.rates) + _norm(matvec(jnp.abs(data.given), r)))  # 16: a few roundings per row
 
 
-# -- the Lorentz cone, one row per contact ----------------------------------------------------------------------------------------
+# -- the Lorentz cone, one row per contact --------------------------------------------------------------------
 
 
 def _norm(x):

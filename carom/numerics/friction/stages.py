@@ -69,7 +69,9 @@ def solve_friction(problem: FrictionProblem, start: np.ndarray | None = None, to
             stage = max(stage, one.stage, key=STAGES.index)
             iterations += one.iterations
     residual = problem.residual(r)
-    return FrictionSolution(r, problem.velocities(r), residual, residual <= tolerance, stage, iterations, time.perf_counter() - begin)
+    return FrictionSolution(
+        r, problem.velocities(r), residual, residual <= tolerance, stage, iterations, time.perf_counter() - begin
+    )
 
 
 def _bunches(problem: FrictionProblem) -> Iterator[np.ndarray]:
