@@ -1,7 +1,7 @@
 """Contact problems with Coulomb's friction, and the number that says how well they are solved.
 
     u = W r + q,      r ∈ K_μ,      ũ = u + μ|u_T| e_N ∈ K_μ*,      r · ũ = 0       for each contact               (2)
-    E(r) = ‖r − P_K(r − ρ ũ)‖ / (ρ ‖q‖),     ρ = rows / tr W                                                        (3)
+    E(r) = (‖r − P_K(r − ρ ũ)‖ + ε‖r‖) / (ρ ‖q‖),     ρ = rows / tr W,    ε = 2⁻⁵²                                  (3)
 
 r are impulses and u velocities after, in rows (N, T…) contact by contact, K_μ = {|r_T| ≤ μ r_N}. Bilateral rows stand at the end:
 u = 0, r free. W is given, or it is made of bodies, and then it is never formed when it is large:
@@ -100,6 +100,9 @@ class FrictionProblem:
         rates[:, 0] += self.friction * norm(rates[:, 1:])
         change = rows - project_coulomb(rows - rho * rates, self.friction)
         total = np.hypot(np.linalg.norm(change), np.linalg.norm(rho * u[self.contact_rows :]))
+        total += np.finfo(float).eps * np.linalg.norm(
+            r
+        )  # impulses beyond 1/eps would swallow ρũ, and an impossible problem look solved
         if not np.isfinite(total):
             return np.inf
         return float(total / (rho * size)) if size > 0 else float(total > 0)

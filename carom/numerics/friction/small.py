@@ -18,10 +18,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.numerics.complementarity.solvers import Multipliers, normal_impulses
+from carom.numerics.friction import small_cones as cone
 from carom.numerics.linalg import matvec, solve
 
 TOLERANCE = 1e-10  #             of E: what counts as solved. The iteration goes on to rounding while it gets there.
-FIRST, SMALLEST = 1e-8, 1e-12  # λ of (11)
+FIRST, SECOND, SMALLEST = 1e-8, 1e-6, 1e-12  # λ of (11): where turns begin, one and the other, and where it ends
 NEWTON_STEPS = 8  #              in one turn
 FAILURES = 3  #                  of Newton steps, in a row
 NEAR = 1e-3  #                   the certificate from which Newton is tried on the path
@@ -86,7 +87,7 @@ def friction_impulses(
     data = _prepare(G[order][:, order], q[order].reshape(k, 1 + m), friction, closed)
     found = jax.lax.while_loop(lambda s: _unfinished(data, s), lambda s: _go_on(data, s), _begin(data))
     r = data.factor * data.size * found.best
-    good = found.least <= TOLERANCE * _norm(data.rates) + 4 * _rounding(data, found.best)
+    good = found.least <= TOLERANCE * cone.norm(data.rates) + 4 * _rounding(data, found.best)
     return Multipliers(r.reshape(-1)[back], good & jnp.all(jnp.isfinite(r)), found.least)
 
 
@@ -101,7 +102,7 @@ def _prepare(W, q, friction, closed) -> _Data:
     scaled = factor * q
     size = jnp.max(jnp.abs(scaled))
     size = jnp.where(size > 0, size, 1.0)
-    away = _raised(jnp.zeros((k, d)), jnp.where(closed, 0.0, 1.0))  # an open contact moves away, whatever the others do
+    away = cone.raised(jnp.zeros((k, d)), jnp.where(closed, 0.0, 1.0))  # an open contact moves away, whatever the others do
     flat = factor.reshape(-1)
     rates = jnp.where(closed[:, None], q, 0.0)
     return _Data(flat[:, None] * W * flat, scaled / size + away, factor, size, W, rates, friction, closed)
@@ -113,11 +114,11 @@ def _begin(data: _Data) -> _Search:
     x = jnp.where(
         data.closed[:, None], -solve(data.A + FIRST * jnp.eye(data.A.shape[0]), data.q.reshape(-1)).reshape(zero.shape), 0.0
     )
-    inside = _raised(zero, PATHS[0][1])
-    one, near = jnp.ones(()), NEAR * _norm(data.rates)
+    inside = cone.raised(zero, PATHS[0][1])
+    one, near = jnp.ones(()), NEAR * cone.norm(data.rates)
     search = _Search(
         none + NEWTON,
-        _project(x),
+        cone.project(x),
         inside,
         inside,
         zero,
@@ -163,12 +164,12 @@ def _newton(data: _Data, s: _Search) -> _Search:
     rho = jnp.asarray(WEIGHTS)[s.turns % len(WEIGHTS)]
     F, p, z = _natural_map(data, s.x, rho)
     k, d = p.shape
-    slope = _projection_slope(p)
-    lift = _top_row(_unit(z[:, 1:]))
-    E = rho * _times(slope, lift)
-    matrix = _block_diagonal((1 + s.damping) * jnp.eye(d) - slope) + _times(E, data.A.reshape(k, d, -1)).reshape(k * d, -1)
+    slope = cone.projection_slope(p)
+    lift = cone.top_row(cone.unit(z[:, 1:]))
+    E = rho * cone.times(slope, lift)
+    matrix = cone.block_diagonal((1 + s.damping) * jnp.eye(d) - slope) + cone.times(E, data.A.reshape(k, d, -1)).reshape(k * d, -1)
     trial = s.x - solve(matrix, F.reshape(-1)).reshape(k, d)
-    before, after = _norm(F), _norm(_natural_map(data, trial, rho)[0])
+    before, after = cone.norm(F), cone.norm(_natural_map(data, trial, rho)[0])
     good = (after < before) | ((s.turns == 0) & jnp.isfinite(after))  # the first turn leaps
     failed = jnp.where(good, 0, s.failed + 1)
     over = (s.taken + 1 >= NEWTON_STEPS) | (failed >= FAILURES)
@@ -177,7 +178,11 @@ def _newton(data: _Data, s: _Search) -> _Search:
     return s._replace(
         state=jnp.where(over, s.after, NEWTON),
         x=x,
-        damping=jnp.where(over, FIRST, jnp.where(good, jnp.maximum(0.3 * s.damping, SMALLEST), 100 * s.damping)),
+        damping=jnp.where(
+            over,
+            jnp.where(s.turns % 2 == 0, SECOND, FIRST),
+            jnp.where(good, jnp.maximum(0.3 * s.damping, SMALLEST), 100 * s.damping),
+        ),
         taken=jnp.where(over, 0, s.taken + 1),
         failed=jnp.where(over, 0, failed),
         turns=s.turns + over,
@@ -188,7 +193,7 @@ def _natural_map(data: _Data, x, rho):
     """F of (10), p = x − ρy and z."""
     z = _rate(data, x)
     p = x - rho * _shifted(z)
-    return x - _project(p), p, z
+    return x - cone.project(p), p, z
 
 
 def _rate(data: _Data, x):
@@ -198,7 +203,7 @@ def _rate(data: _Data, x):
 
 def _shifted(z):
     """y of (5)."""
-    return _raised(z, _lengths(z[:, 1:]))
+    return cone.raised(z, cone.lengths(z[:, 1:]))
 
 
 # -- the path through the inside, and the gradient ------------------------------------------------------------
@@ -233,7 +238,7 @@ def _gradient(data: _Data, s: _Search) -> _Search:
         x, last, momentum = carry
         following = 0.5 * (1 + jnp.sqrt(1 + 4 * momentum**2))
         w = x + (momentum - 1) / following * (x - last)
-        new = _project(w - _shifted(_rate(data, w)) / bound)
+        new = cone.project(w - _shifted(_rate(data, w)) / bound)
         restart = jnp.sum((w - new) * (new - x)) > 0
         return new, x, jnp.where(restart, 1.0, following)
 
@@ -244,16 +249,16 @@ def _gradient(data: _Data, s: _Search) -> _Search:
     paths = s.paths + over
     kind, height = (column[jnp.minimum(paths, len(PATHS) - 1)] for column in (kinds, heights))
     point = jnp.where(kind == BEST, s.best, ahead)
-    x, y = (jnp.where(kind == VERTEX, 0.0, _project(part)) for part in (point, _shifted(_rate(data, point))))
+    x, y = (jnp.where(kind == VERTEX, 0.0, cone.project(part)) for part in (point, _shifted(_rate(data, point))))
     return s._replace(
         state=jnp.where(over, NEWTON, GRADIENT),
         x=ahead,
-        inside=_raised(x, height),
-        rate=_raised(y, height),
+        inside=cone.raised(x, height),
+        rate=cone.raised(y, height),
         ahead=ahead,
         last=last,
         momentum=momentum,
-        goal=NEAR * _norm(data.rates),
+        goal=NEAR * cone.norm(data.rates),
         taken=jnp.where(over, 0, s.taken + 1),
         path=jnp.zeros_like(s.path),
         paths=paths,
@@ -265,26 +270,26 @@ def _path_step(data: _Data, x, y):
     """(9): predictor, corrector, and how far along it."""
     k, d = x.shape
     tau = jnp.sum(x * y) / k
-    R = _raised(_rate(data, x) - y, _lengths(y[:, 1:]))
-    theta, inverse, squared = _scaling(x, y)
-    point = _times(theta, x[:, :, None])[:, :, 0]
-    shear = _top_row(-_unit(y[:, 1:]))
-    matrix = data.A + _block_diagonal(_times(shear, squared))
+    R = cone.raised(_rate(data, x) - y, cone.lengths(y[:, 1:]))
+    theta, inverse, squared = cone.scaling(x, y)
+    point = cone.times(theta, x[:, :, None])[:, :, 0]
+    shear = cone.top_row(-cone.unit(y[:, 1:]))
+    matrix = data.A + cone.block_diagonal(cone.times(shear, squared))
 
     def direction(c):
-        pushed = _apply(theta, c)
-        dx = solve(matrix, (_apply(shear, pushed) - R).reshape(-1)).reshape(k, d)
-        return dx, pushed - _apply(squared, dx)
+        pushed = cone.apply(theta, c)
+        dx = solve(matrix, (cone.apply(shear, pushed) - R).reshape(-1)).reshape(k, d)
+        return dx, pushed - cone.apply(squared, dx)
 
     def reach(dx, dy):
-        return jnp.minimum(_longest_step(x, dx), _longest_step(y, dy))
+        return jnp.minimum(cone.longest_step(x, dx), cone.longest_step(y, dy))
 
     dx, dy = direction(-point)
     alpha = jnp.minimum(1.0, reach(dx, dy))
     ahead = jnp.maximum(jnp.sum((x + alpha * dx) * (y + alpha * dy)) / k, 0.0)
     sigma = jnp.maximum(jnp.maximum((ahead / tau) ** 3, (1 - alpha) ** 3), 1e-6)
-    aim = -_product(point, point) - _product(_apply(theta, dx), _apply(inverse, dy))
-    dx, dy = direction(_divide(point, _raised(aim, sigma * tau)))
+    aim = -cone.product(point, point) - cone.product(cone.apply(theta, dx), cone.apply(inverse, dy))
+    dx, dy = direction(cone.divide(point, cone.raised(aim, sigma * tau)))
     alpha = jnp.minimum(1.0, jnp.clip(1 - tau, 0.99, 1 - 1e-6) * reach(dx, dy))
     return x + alpha * dx, y + alpha * dy, alpha
 
@@ -300,113 +305,18 @@ def _violation(data: _Data, x):
     weight = jnp.where(data.closed[:, None], jnp.diagonal(data.given).reshape(k, d), 0.0)
     total = jnp.sum(weight)
     rho = jnp.sum(data.closed) * d / jnp.where(total > 0, total, 1.0)
-    p = r - rho * _raised(u, data.friction * _lengths(u[:, 1:]))
-    mu, height, length = data.friction, p[:, 0], _lengths(p[:, 1:])
+    p = r - rho * cone.raised(u, data.friction * cone.lengths(u[:, 1:]))
+    mu, height, length = data.friction, p[:, 0], cone.lengths(p[:, 1:])
     normal = (height + mu * length) / (1 + mu**2)
-    edge = jnp.concatenate([normal[:, None], (mu * normal)[:, None] * _unit(p[:, 1:])], axis=1)
+    edge = jnp.concatenate([normal[:, None], (mu * normal)[:, None] * cone.unit(p[:, 1:])], axis=1)
     nearest = jnp.where((length <= mu * height)[:, None], p, jnp.where((mu * length <= -height)[:, None], 0.0, edge))
-    size = _norm(jnp.where(data.closed[:, None], r - nearest, 0.0)) / jnp.where(rho > 0, rho, 1.0)
+    change = cone.norm(jnp.where(data.closed[:, None], r - nearest, 0.0)) + jnp.finfo(r.dtype).eps * cone.norm(r)
+    size = change / jnp.where(rho > 0, rho, 1.0)
     return jnp.where(jnp.isfinite(size), size, jnp.inf)
 
 
 def _rounding(data: _Data, x):
     r = jnp.abs(data.factor * data.size * x).reshape(-1)
-    return 16 * jnp.finfo(x.dtype).eps * (_norm(data.rates) + _norm(matvec(jnp.abs(data.given), r)))  # 16: a few roundings per row
-
-
-# -- the Lorentz cone, one row per contact --------------------------------------------------------------------
-
-
-def _norm(x):
-    return jnp.sqrt(jnp.sum(x * x))
-
-
-def _lengths(x):
-    square = jnp.sum(x * x, axis=1)
-    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
-
-
-def _unit(x):
-    length = _lengths(x)
-    return x / jnp.where(length > 0, length, 1.0)[:, None]
-
-
-def _raised(x, amount):
-    """x with so much more in its first column."""
-    return x + amount * jnp.eye(x.shape[1])[0] if jnp.ndim(amount) == 0 else x + amount[:, None] * jnp.eye(x.shape[1])[0]
-
-
-def _top_row(t):
-    """I + e₀tᵀ, in blocks."""
-    k, m = t.shape
-    row = jnp.concatenate([jnp.zeros((k, 1)), t], axis=1)
-    return jnp.eye(1 + m) + jnp.eye(1 + m)[0][:, None] * row[:, None, :]
-
-
-def _times(a, b):
-    """Products of blocks, written out."""
-    return sum(a[:, :, j, None] * b[:, j, None, :] for j in range(a.shape[2]))
-
-
-def _apply(a, x):
-    return sum(a[:, :, j] * x[:, j, None] for j in range(a.shape[2]))
-
-
-def _block_diagonal(blocks):
-    k, d, _ = blocks.shape
-    return (jnp.eye(k)[:, None, :, None] * blocks[:, :, None, :]).reshape(k * d, k * d)
-
-
-def _project(p):
-    height, length = p[:, 0], _lengths(p[:, 1:])
-    edge = 0.5 * (height + length)[:, None] * jnp.concatenate([jnp.ones((p.shape[0], 1)), _unit(p[:, 1:])], axis=1)
-    return jnp.where((length <= height)[:, None], p, jnp.where((length <= -height)[:, None], 0.0, edge))
-
-
-def _projection_slope(p):
-    k, d = p.shape
-    height, length = p[:, 0], _lengths(p[:, 1:])
-    n = _unit(p[:, 1:])
-    ratio = (height / jnp.where(length > 0, length, 1.0))[:, None, None]
-    tail = (1 + ratio) * jnp.eye(d - 1) - ratio * n[:, :, None] * n[:, None, :]
-    top = jnp.concatenate([jnp.ones((k, 1)), n], axis=1)[:, None, :]
-    edge = 0.5 * jnp.concatenate([top, jnp.concatenate([n[:, :, None], tail], axis=2)], axis=1)
-    inside, polar = (length <= height)[:, None, None], (length <= -height)[:, None, None]
-    return jnp.where(inside, jnp.eye(d), jnp.where(polar, 0.0, edge))
-
-
-def _determinant(x):
-    length = _lengths(x[:, 1:])
-    return jnp.maximum(x[:, 0] - length, 1e-16 * x[:, 0]) * (x[:, 0] + length)
-
-
-def _scaling(x, y):
-    """Θ, Θ⁻¹ and Θ² of (1)."""
-    d = x.shape[1]
-    mirror = jnp.asarray(np.r_[1.0, -np.ones(d - 1)])
-    det_x, det_y = _determinant(x), _determinant(y)
-    x_bar, y_bar = x / jnp.sqrt(det_x)[:, None], y / jnp.sqrt(det_y)[:, None]
-    gamma = jnp.sqrt(0.5 * (1 + jnp.sum(x_bar * y_bar, axis=1)))
-    w = (x_bar + y_bar * mirror) / (2 * gamma)[:, None]
-    beta = jnp.sqrt(jnp.sqrt(det_x / det_y))[:, None, None]
-    v = _raised(w, 1.0) / jnp.sqrt(2 * (w[:, :1] + 1))
-    outer = lambda a: 2 * a[:, :, None] * a[:, None, :] - jnp.diag(mirror)  # noqa: E731
-    return outer(v * mirror) / beta, outer(v) * beta, outer(w * mirror) / beta**2
-
-
-def _product(a, b):
-    return jnp.concatenate([jnp.sum(a * b, axis=1, keepdims=True), a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:]], axis=1)
-
-
-def _divide(a, b):
-    head = ((a[:, 0] * b[:, 0] - jnp.sum(a[:, 1:] * b[:, 1:], axis=1)) / _determinant(a))[:, None]
-    return jnp.concatenate([head, (b[:, 1:] - head * a[:, 1:]) / a[:, :1]], axis=1)
-
-
-def _longest_step(x, dx):
-    root = jnp.sqrt(_determinant(x))
-    bar = x / root[:, None]
-    inner = bar[:, 0] * dx[:, 0] - jnp.sum(bar[:, 1:] * dx[:, 1:], axis=1)
-    tail = dx[:, 1:] - ((inner + dx[:, 0]) / (bar[:, 0] + 1))[:, None] * bar[:, 1:]
-    shrink = jnp.max((_lengths(tail) - inner) / root)
-    return jnp.where(shrink > 0, 1 / jnp.where(shrink > 0, shrink, 1.0), jnp.inf)
+    return (
+        16 * jnp.finfo(x.dtype).eps * (cone.norm(data.rates) + cone.norm(matvec(jnp.abs(data.given), r)))
+    )  # 16: a few roundings per row
