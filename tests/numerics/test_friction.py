@@ -247,6 +247,13 @@ def test_small_problems_target_masks_and_lanes():
         assert problem.residual(lanes.value[i][alone]) <= 2 * TOLERANCE
 
 
+def test_small_problems_without_solution_say_so():
+    """Two walls that close on a point, as above."""
+    G = np.kron(np.eye(2), np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    found = solve_all([(G, np.array([-1.0, -1.0, 0.1, -0.1]), np.zeros(2), np.full(2, 0.3), np.ones(2, bool))])
+    assert not found.converged[0] and found.violation[0] > 1e-3
+
+
 # -- problems of real scenes ------------------------------------------------------------------------------------------------
 
 FOLDER = os.environ.get("CAROM_FRICTION_DATA")

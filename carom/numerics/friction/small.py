@@ -87,7 +87,7 @@ def friction_impulses(
     data = _prepare(G[order][:, order], q[order].reshape(k, 1 + m), friction, closed)
     found = jax.lax.while_loop(lambda s: _unfinished(data, s), lambda s: _go_on(data, s), _begin(data))
     r = data.factor * data.size * found.best
-    good = found.least <= TOLERANCE * cone.norm(data.rates) + 4 * _rounding(data, found.best)
+    good = found.least <= TOLERANCE * cone.norm(data.rates) + _rounding(data, found.best)
     return Multipliers(r.reshape(-1)[back], good & jnp.all(jnp.isfinite(r)), found.least)
 
 
@@ -147,7 +147,8 @@ def _judged(data: _Data, s: _Search, x) -> _Search:
 
 def _unfinished(data: _Data, s: _Search):
     # After Newton's first turn, what is nearly rounding is all that badly conditioned contacts allow.
-    enough = jnp.where(s.turns > 0, 64.0, 1.0) * _rounding(data, s.best)
+    nearly = jnp.minimum(64 * _rounding(data, s.best), TOLERANCE * cone.norm(data.rates))
+    enough = jnp.where(s.turns > 0, nearly, _rounding(data, s.best))
     return (s.least > enough) & (s.paths < len(PATHS))
 
 
@@ -316,7 +317,7 @@ def _violation(data: _Data, x):
 
 
 def _rounding(data: _Data, x):
-    r = jnp.abs(data.factor * data.size * x).reshape(-1)
-    return (
-        16 * jnp.finfo(x.dtype).eps * (cone.norm(data.rates) + cone.norm(matvec(jnp.abs(data.given), r)))
-    )  # 16: a few roundings per row
+    """A violation that is rounding, but never more than the tolerance: impulses that grow without bound solve nothing."""
+    r, size = jnp.abs(data.factor * data.size * x).reshape(-1), cone.norm(data.rates)
+    rounding = 16 * jnp.finfo(x.dtype).eps * (size + cone.norm(matvec(jnp.abs(data.given), r)))  # 16: a few roundings per row
+    return jnp.minimum(rounding, TOLERANCE * size)
