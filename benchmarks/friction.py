@@ -1,0 +1,97 @@
+"""The contact solver on problems of real scenes (a folder of *.npz) and on made-up ones: certificate, stage, time.
+
+`python -m benchmarks.friction FOLDER` writes friction.md beside this file; without a folder only the made-up scenes are measured.
+"""
+
+import argparse
+import os
+import platform
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks import friction_scenes as scenes
+from carom.numerics.friction import FrictionProblem, solve_friction
+
+HEADER = "| problem | contacts | rows of W | E | stage | iterations | CPU s | least wall s |\n|---|---|---|---|---|---|---|---|"
+MADE = {
+    "stack of 10 boxes": lambda rng: scenes.stack(rng, 10, 1.5),
+    "stack of 30 boxes": lambda rng: scenes.stack(rng, 30),
+    "stack of 8 boxes, masses 1e6 : 1": lambda rng: scenes.stack(rng, 8, spread=6),
+    "pile of 100 balls": lambda rng: scenes.pile(rng, 100),
+    "pile of 30 balls, masses 1e6 : 1": lambda rng: scenes.pile(rng, 30, spread=6),
+    "pile of 30 discs": lambda rng: scenes.pile(rng, 30, 1.5, dimension=2),
+    "wedge of 30 contacts": lambda rng: scenes.wedge(rng, 30),
+    "chain of 8 balls with joints": lambda rng: scenes.chain(rng, 8),
+}
+
+
+def load(file: Path) -> FrictionProblem:
+    data = np.load(file)
+    W = sparse.csr_matrix((data["W_data"], data["W_indices"], data["W_indptr"]), data["W_shape"])
+    return FrictionProblem.from_delassus(W, data["q"], data["mu"])
+
+
+def row(name: str, problem: FrictionProblem, repeats: int) -> str:
+    runs, times = [], []
+    for _ in range(repeats):
+        begin = time.process_time()
+        runs.append(solve_friction(problem))
+        times.append(time.process_time() - begin)
+    best = min(runs, key=lambda run: run.seconds)
+    return (
+        f"| {name} | {len(problem.friction)} | {len(problem.q)} | {best.residual:.0e} | {best.stage} | {best.iterations} "
+        f"| {median(times):.3f} | {best.seconds:.3f} |"
+    )
+
+
+def many(name: str, make, count: int) -> str:
+    runs, times = [], []
+    for seed in range(count):
+        problem = make(np.random.default_rng(seed)).problem()
+        begin = time.process_time()
+        runs.append(solve_friction(problem))
+        times.append(time.process_time() - begin)
+    missed = sum(not run.converged for run in runs)
+    worst = max((run.residual for run in runs if run.converged), default=np.nan)
+    return f"| {name} | {count} | {missed} | {worst:.0e} | {median(times):.3f} | {max(times):.3f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--count", type=int, default=20, help="made-up scenes of each kind")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "friction.md")
+    chosen = parser.parse_args()
+    load_before = os.getloadavg()[0]
+    lines = [
+        "# Contact problems with friction",
+        "",
+        f"`python -m benchmarks.friction`, {platform.machine()}, {os.cpu_count()} cores.",
+        "",
+    ]
+    if chosen.folder:
+        lines += ["## Problems of real scenes, tolerance 1e-10, no setting changed between them", "", HEADER]
+        for file in sorted(chosen.folder.glob("*.npz")):
+            lines.append(row(file.stem, load(file), chosen.repeats))
+    lines += [
+        "",
+        "## Made-up scenes, one after the other",
+        "",
+        "| scenes | number | missed | worst E of the others | median CPU s | most CPU s |",
+    ]
+    lines += ["|---|---|---|---|---|---|", *(many(name, make, chosen.count) for name, make in MADE.items())]
+    lines += [
+        "",
+        f"Load average {load_before:.1f} before and {os.getloadavg()[0]:.1f} after: wall times are those of a shared machine.",
+    ]
+    chosen.out.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
