@@ -46,7 +46,8 @@ def momentum_map(solution: Solution, generator: Callable[..., Any]) -> np.ndarra
     """J_ξ = p · ξ_Q(q) along the run, §2.4 and §3.4 of [fetecau2003].
 
     `generator(q, t, params)` is the infinitesimal generator ξ_Q of a symmetry: (1, 0) for translations along x, (−y, x) for
-    rotations. J is conserved where the Lagrangian and every contact are invariant under it.
+    rotations. J is conserved where the Lagrangian and every contact are invariant under it. On rotations ξ_Q is a velocity in the
+    body, Λᵀe for turning about the axis e of space.
     """
     xi = Named(generator, ("q", "t", "params"), "generator")
     rows = [np.asarray(xi(q=q, t=t, params=solution.params), float) for q, t in zip(solution.q, solution.t, strict=True)]
@@ -86,20 +87,33 @@ def gaps(solution: Solution) -> np.ndarray:
 
 
 def step_jacobian(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
-    """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it."""
+    """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it. On rotations both ends are seen in canonical coordinates (x, Dᵀp) of
+    charts around them, see `carom.system.functions`."""
     x = jnp.concatenate([jnp.asarray(q, float), jnp.asarray(p, float)])
-    return np.asarray(_step_jacobian(method, frozen(system), params, x, jnp.asarray(dt, float), jnp.asarray(t, float)))
+    size = np.shape(q)[0]
+    return np.asarray(_step_jacobian(method, frozen(system), params, x, size, jnp.asarray(dt, float), jnp.asarray(t, float)))
 
 
 @eqx.filter_jit
-def _step_jacobian(method, system, params, x, dt, t):
-    n = x.shape[0] // 2
+def _step_jacobian(method, system, params, x, size: int, dt, t):
+    space = system.space if "rotations" in system.needs else None
 
-    def step(x):
-        state = replay.one_step(method, system, State(t, x[:n], x[n:]), dt, params)
-        return jnp.concatenate([state.q, state.p])
+    def step(q, p):
+        state = replay.one_step(method, system, State(t, q, p), dt, params)
+        return state.q, state.p
 
-    return jax.jacfwd(step)(x)
+    if space is None:
+        return jax.jacfwd(lambda x: jnp.concatenate(step(x[:size], x[size:])))(x)
+    here, n = x[:size], space.dim
+    there, _ = step(here, x[size:])
+
+    def canonical(y):
+        q, p = step(space.retract(here, y[:n]), space.chart_momentum(y[:n], y[n:]))
+        around = space.inverse_retract(jax.lax.stop_gradient(there), q)
+        _, back = jax.vjp(lambda rates: space.chart_velocity(around, rates), jnp.zeros(n))
+        return jnp.concatenate([around, back(p)[0]])
+
+    return jax.jacfwd(canonical)(jnp.concatenate([jnp.zeros(n), x[size:]]))
 
 
 def symplectic_defect(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> float:

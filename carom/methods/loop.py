@@ -93,7 +93,7 @@ class _Run(NamedTuple):
 def _advance(method: Method, system: System, params: Any, start: State, grid: Grid, good) -> _Advanced:
     n, dim, dt = start.q.shape[0], start.p.shape[0], grid.dt
     mechanics = method.bind(system, params, n)
-    flat = is_flat(mechanics)
+    flat = not method.needs_chart(mechanics)
     if flat:
         method.prepare(mechanics)
     faces = mechanics.contacts.num_faces
@@ -165,14 +165,9 @@ def _beginning(method: Method, mechanics: Mechanics, start: State, grid: Grid, g
     )
 
 
-def is_flat(mechanics: Mechanics) -> bool:
-    """Do steps stay in the coordinates of the system? On a group they do for masses at nodes only."""
-    return mechanics.functions.space is None or mechanics.lumped
-
-
 def step_in_chart(method: Method, mechanics: Mechanics, now: StepStart) -> StepEnd:
     """One step, in a chart around its start where the space has one."""
-    if is_flat(mechanics):
+    if not method.needs_chart(mechanics):
         return method.one_step(mechanics, now)
     chart = mechanics.chart(now.q)
     method.prepare(chart)

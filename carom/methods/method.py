@@ -166,6 +166,10 @@ class Method(eqx.Module):
         """The memory of a step that ended at q in a chart, as the next chart sees it."""
         return memory
 
+    def needs_chart(self, mechanics: Mechanics) -> bool:
+        """Is a step taken in a chart around its start? On a vector space there is no need."""
+        return mechanics.functions.space is not None and not mechanics.lumped
+
     def prepare(self, mechanics: Mechanics) -> None:
         """Build what is constant over all steps, outside the loop."""
 

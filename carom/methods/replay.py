@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.methods.loop import Chunk, Grid, advance, is_flat
+from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.resolve import Leg, Pending, resolve
@@ -166,7 +166,7 @@ def _replay(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_ste
     n, dim = start.q.shape[0], start.p.shape[0]
     legs, steps = method.replayed_by()
     live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
-    k, flat = live.contacts.num_faces, is_flat(live)
+    k, flat = live.contacts.num_faces, not method.needs_chart(live)
     used = jnp.where(jnp.arange(max_impacts) < chunk.num_impacts, table.step, num_steps)
     script = _Script(legs, steps, live, still, flat, start, dt, table, chunk.states, used, num_steps, max_impacts)
     pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])

@@ -127,6 +127,11 @@ class HamiltonianMechanics(Mechanics):
         force = self.functions.force(q, v, t)
         return Node(dot(p, v) - value, p, force - slope, dot(force, v) + rate)
 
+    def power(self, q, v, t) -> Float[Array, ""]:
+        """dE/dt = force·v + ∂H/∂t."""
+        rate = jax.grad(self.hamiltonian, argnums=2)(q, self.momentum(q, v, t), t)
+        return dot(self.functions.force(q, v, t), v) + rate
+
     def motion(self, q, p, t):
         v = self.velocity(q, p, t)
         push = self.functions.force(q, v, t) - jax.grad(self.hamiltonian, argnums=0)(q, p, t)

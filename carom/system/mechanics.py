@@ -306,6 +306,11 @@ class LagrangianMechanics(Mechanics):
             power = power - jax.grad(self.lagrangian, argnums=2)(q, v, t)
         return Node(value, momentum, push, power)
 
+    def power(self, q, v, t) -> Float[Array, ""]:
+        """dE/dt = force·v − ∂L/∂t."""
+        power = dot(self.functions.force(q, v, t), v) if self.functions.forced else jnp.zeros((), q.dtype)
+        return power if self.autonomous else power - jax.grad(self.lagrangian, argnums=2)(q, v, t)
+
     def motion(self, q, p, t):
         v = self.velocity(q, p, t)
         push = self.node(q, v, t).push

@@ -101,7 +101,8 @@ class VariationalCollision(Method):
     def also_preserves(self, system: System) -> tuple[str, ...]:
         spoils = {"restitution", "friction", "forces", "constraints", "interfaces", "massless"}
         reflected = "contacts" in system.needs and not self.balances
-        return () if reflected or system.needs & spoils else ("symplectic",)
+        charts = "rotations" in system.needs and not self.rule.moves_on_groups  # their centres move along
+        return () if reflected or charts or system.needs & spoils else ("symplectic",)
 
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "friction" in needs and "energy not quadratic" in needs:
@@ -130,6 +131,9 @@ class VariationalCollision(Method):
     def flow(self, mechanics: Mechanics, without_energy: bool = False) -> FlowMap:
         """(1): the discrete flow of the rule."""
         return self.rule.flow(mechanics, without_energy, self.direction)
+
+    def needs_chart(self, mechanics: Mechanics) -> bool:
+        return super().needs_chart(mechanics) and not self.rule.moves_on_groups
 
     def prepare(self, mechanics: Mechanics) -> None:
         self.flow(mechanics), self.flow(mechanics, without_energy=True)

@@ -41,6 +41,7 @@ from jaxtyping import Array, Float
 
 from carom.methods.method import State
 from carom.methods.variational.flow import Flow, FlowMap
+from carom.methods.variational.group_flow import group_flow
 from carom.methods.variational.kicks import composed_limit, kick_drift_kick
 from carom.numerics.linalg import dot, inverse, matvec, solve
 from carom.numerics.newton import newton
@@ -59,6 +60,7 @@ class Rule(eqx.Module):
     symmetric: eqx.AbstractVar[bool]  # Φ_{−h} inverts Φ_h: composition to higher order asks for it
     preserves = ("momentum", "symplectic")
     steps_nodes = False  #                  knows how to step masses at nodes
+    moves_on_groups = True  #               has a discrete Lagrangian on groups; otherwise each step is taken in a chart
     stability_limit = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
 
     @property
@@ -99,6 +101,9 @@ class _TableauRule(Rule):
         if (self, without_energy, direction) not in mechanics.flows:
             if mechanics.lumped:
                 flow = kick_drift_kick(mechanics, without_energy)
+            elif mechanics.functions.space is not None:
+                numbers = self.tableau()
+                flow = group_flow(numbers.nodes, numbers.weights, mechanics, without_energy, DIRECTIONS[direction])
             else:
                 flow = tableau_flow(self.tableau(), mechanics, without_energy, DIRECTIONS[direction])
             mechanics.flows[self, without_energy, direction] = flow
@@ -188,6 +193,7 @@ class Galerkin(_TableauRule):
     stages: int = eqx.field(static=True)
     order: int = eqx.field(static=True)
     symmetric = True
+    moves_on_groups = False
 
     def __init__(self, stages: int):
         if stages < 1:
@@ -247,6 +253,10 @@ class Composition(Rule):
     @property
     def steps_nodes(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.base.steps_nodes
+
+    @property
+    def moves_on_groups(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.moves_on_groups
 
     @property
     def name(self) -> str:
