@@ -40,11 +40,22 @@ start = time.perf_counter()
 import jax
 jax_ready = time.perf_counter()
 import carom
-ready = time.perf_counter()
+ready, cpu = time.perf_counter(), time.process_time()
 exec(sys.argv[1])
-print(json.dumps({"jax": jax_ready - start, "import": ready - start, "first": time.perf_counter() - ready}))
+end, busy = time.perf_counter(), time.process_time()
+print(json.dumps({"jax": jax_ready - start, "import": ready - start, "first": end - ready, "cpu": busy - cpu}))
 """
-HEADER = ["first result of", "empty cache s", "wanted", "filled cache s", "wanted ", "import s", "of which jax"]
+HEADER = [
+    "first result of",
+    "empty cache s",
+    "wanted",
+    "filled cache s",
+    "wanted ",
+    "processor s, empty",
+    "filled",
+    "import s",
+    "of which jax",
+]
 
 
 def first_result(code: str, cache: Path) -> dict[str, float]:
@@ -62,7 +73,17 @@ def first_result(code: str, cache: Path) -> dict[str, float]:
 def measure(repeats: int) -> list[dict]:
     records = []
     for name, code, wanted in CASES:
-        record = {"name": name, "wanted": wanted, "cold": [], "warm": [], "import": [], "jax": [], "trial": []}
+        record = {
+            "name": name,
+            "wanted": wanted,
+            "cold": [],
+            "warm": [],
+            "cpu_cold": [],
+            "cpu_warm": [],
+            "import": [],
+            "jax": [],
+            "trial": [],
+        }
         try:
             for _ in range(repeats):
                 with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -71,6 +92,8 @@ def measure(repeats: int) -> list[dict]:
                     runs = [first_result(code, Path(folder)) for _ in range(2)]
                 record["cold"].append(runs[0]["first"])
                 record["warm"].append(runs[1]["first"])
+                record["cpu_cold"].append(runs[0]["cpu"])
+                record["cpu_warm"].append(runs[1]["cpu"])
                 record["import"] += [run["import"] for run in runs]
                 record["jax"] += [run["jax"] for run in runs]
                 common.say(f"{name}: empty {runs[0]['first']:.2f} s, filled {runs[1]['first']:.2f} s")
@@ -88,14 +111,16 @@ def table(records: list[dict], repeats: int, before: float) -> common.Section:
             rows.append([r["name"], r["failed"], *[""] * (len(HEADER) - 2)])
             continue
         seconds = [f"{min(r['cold']):.2f}", f"{r['wanted']:g}", f"{min(r['warm']):.2f}", f"{WARM:g}"]
-        rows.append([r["name"], *seconds, f"{min(r['import']):.2f}", f"{min(r['jax']):.2f}"])
+        more = [f"{min(r[key]):.2f}" for key in ("cpu_cold", "cpu_warm", "import", "jax")]
+        rows.append([r["name"], *seconds, *more])
     trials = [t for r in records for t in r["trial"]]
     notes = [
         f"The least of {repeats} rounds, in seconds after the import, but for the last two columns; import wanted: {IMPORT:g}.",
         f"Asking whether programs run as one kernel, once per machine and version: {min(trials):.1f} s more (in another process)."
         if trials
         else "",
-        f"Load average {before:.1f} before and {common.load():.1f} after: above the number of cores, all times are too long.",
+        f"Load average {before:.1f} before and {common.load():.1f} after: above the number of cores, only the "
+        "processor times, summed over threads, mean something.",
         common.describe(common.machine()),
     ]
     return common.Section("A new process, up to its first result", HEADER, rows, notes)

@@ -135,8 +135,9 @@ def once(values: Any) -> Any:
 
 def tagged(jitted: Callable[..., Any], **attributes: str) -> Callable[..., Any]:
     """A jitted function whose calls carry attributes for XLA."""
-    if hasattr(xla_metadata, "xla_metadata_call2"):  # jax 0.11: a call with attributes of its own; its derivatives have none
-        return xla_metadata.xla_metadata_call2(jitted, attributes, ad_metadata="drop")
+    with_attributes = getattr(xla_metadata, "xla_metadata_call2", None)
+    if with_attributes is not None:  # jax 0.11: a call with attributes of its own; its derivatives have none
+        return with_attributes(jitted, attributes, ad_metadata="drop")
 
     def call(*args):
         leaves, tree = jax.tree.flatten(jitted(*args))

@@ -21,9 +21,8 @@ class Processor(NamedTuple):
 
 def cores() -> int:
     """The cores that this process may use."""
-    if hasattr(os, "process_cpu_count"):  # Python 3.13
-        return os.process_cpu_count() or 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 @cache
@@ -56,6 +55,7 @@ def cache_root() -> Path:
     return Path.home() / ".cache" / "carom"
 
 
+@cache
 def versions(*names: str) -> dict[str, str]:
     """Of installed packages, without loading them."""
     found = {}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from carom.xla.machine import cache_root, environment
 
-PATIENCE = 120.0  # seconds; a trial takes about two
+PATIENCE = 300.0  # seconds; a trial takes about two, more where many others want the processor
 TRIAL = Path(__file__).with_name("trial.py")
 
 

@@ -84,7 +84,6 @@ def test_another_machine_has_another_folder(monkeypatch):
 
 
 def test_cores_without_affinity(monkeypatch):
-    monkeypatch.delattr(os, "process_cpu_count", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert machine.cores() == os.cpu_count()
 
