@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from carom.methods.method import OK
-from carom.results.solution import Impacts, Solution, Status, describe
+from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.running.solve import solve
 from carom.system.system import System
 
@@ -129,7 +129,8 @@ class Ensemble:
     def __repr__(self) -> str:
         failed = int(np.sum(~self.ok))
         ending = f"{failed} failed" if failed else "all ok"
-        return f"Ensemble {self.name!r}: {len(self)} lanes of {self.saved[-1]} steps, {np.sum(self.num_impacts)} impacts, {ending}"
+        steps, hits = counted(int(self.saved[-1]), "step"), counted(int(np.sum(self.num_impacts)), "impact")
+        return f"Ensemble {self.name!r}: {len(self)} lanes of {steps}, {hits}, {ending}"
 
     def to_xarray(self) -> "xr.Dataset":
         """A labelled dataset with the dimensions `lane`, `step` (those saved) and `coordinate`."""

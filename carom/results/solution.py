@@ -58,7 +58,7 @@ def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, wh
         text = f"{at}: no next state was found ({cause}){where}. Try a smaller dt"
         return Status("not_converged", text, False, step, t)
     if code == codes.NOT_FINITE:
-        text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
+        text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt"
         return Status("not_finite", text, False, step, t)
     if code == codes.CONTACT_UNSOLVED:
         text = (
@@ -86,6 +86,11 @@ def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", m
     return Status("resting" if code == codes.RESTING else "too_many_impacts", text, False, step, t)
 
 
+def counted(number: int, thing: str) -> str:
+    """1 impact, 2 impacts."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Impacts:
     """The impacts that happened, one row each, in time order."""
@@ -111,7 +116,7 @@ class Impacts:
         for last, i in zip([-1, *show], show, strict=False):
             rows += ["…"] if i != last + 1 else []
             rows.append(f"{self.t[i]:14.6f}  {self.names[self.contact[i]]:<16} {self.impulse[i]:12.6g}")
-        return f"{len(self)} impacts\n" + "\n".join(rows) if len(self) else "no impacts"
+        return f"{counted(len(self), 'impact')}\n" + "\n".join(rows) if len(self) else "no impacts"
 
     @staticmethod
     def from_tables(tables: list[Any], n: int, owner: np.ndarray, names: tuple[str, ...]) -> "Impacts":
@@ -182,11 +187,13 @@ class Solution:
         space = self.system.space
         return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
 
-    @property
+    @cached_property
     def directions(self) -> tuple[str, ...]:
         """The names of the entries of velocities and momenta: those of the coordinates where there are as many."""
-        n = self.p.shape[1]
-        return self.coordinates if n == len(self.coordinates) else tuple(f"{i}" for i in range(n))
+        n, space = self.p.shape[1], self.system.space
+        if n == len(self.coordinates):
+            return self.coordinates
+        return space.directions if space is not None and space.dim == n else tuple(f"{i}" for i in range(n))
 
     @property
     def num_steps(self) -> int:
@@ -263,8 +270,8 @@ class Solution:
 
     def __repr__(self) -> str:
         return (
-            f"Solution {self.name!r}: {self.num_steps} steps of {self.dt:g} to t = {self.t[-1]:g}, "
-            f"{len(self.impacts)} impacts, {self.status.name}"
+            f"Solution {self.name!r}: {counted(self.num_steps, 'step')} of {self.dt:g} to t = {self.t[-1]:g}, "
+            f"{counted(len(self.impacts), 'impact')}, {self.status.name}"
         )
 
     def to_xarray(self) -> "xr.Dataset":
@@ -298,6 +305,7 @@ class Solution:
                 "coordinate": np.array(self.coordinates, dtype=object),
                 "contact": np.array(hits.names, dtype=object),
                 "impact_time": ("impact", hits.t),
+                **({"direction": np.array(self.directions, dtype=object)} if along == "direction" else {}),
             },
             attrs={"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message},
         )

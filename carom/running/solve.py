@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import SolveError
-from carom.methods.method import OK, Chunk, Grid, Method, State
-from carom.results.solution import Impacts, Solution, Status, describe
+from carom.methods.method import NOT_FINITE, OK, Chunk, Grid, Method, State
+from carom.results.solution import Impacts, Solution, Status, counted, describe
+from carom.running.blame import blame
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import Problem, check_problem, check_step
 from carom.running.options import check_grid, check_options
@@ -87,7 +89,7 @@ def solve(
         p=grid[:, n:],
         dt=step,
         impacts=impacts,
-        status=_status(march.code, march.done, step, problem, impacts, method, max_impacts, interrupted),
+        status=_status(march.code, march.done, step, problem, impacts, method, max_impacts, interrupted, grid[-1]),
         system=system,
         method=method,
         params=problem.params,
@@ -230,13 +232,23 @@ def _chunk(method: Method, system: System, params: Any, state: State, grid: Grid
     return method.advance(system, params, state, grid, kernel=True)
 
 
-def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted) -> Status:
+def _blamed(status: Status, problem: Problem, step: float, last: np.ndarray) -> Status:
+    """The same, with the function that is not finite where the motion was going."""
+    n = problem.q0.size
+    q, p, t = jnp.asarray(last[:n]), jnp.asarray(last[n:]), jnp.asarray(status.t)
+    v = problem.system.bind(problem.params, n).velocity(q, p, t)
+    culprit = blame(problem.system, problem.params, q, v, status.t, step)
+    return replace(status, message=f"{status.message}; {culprit}") if culprit else status
+
+
+def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted, last) -> Status:
     t = float(problem.t0) + done * step
     if interrupted:
         return Status("interrupted", f"interrupted at step {done} (t = {t:.9g})", True, done, t)
     if code != OK:
         where = f"; last impact at t = {impacts.t[-1]:.9g} on {impacts.names[impacts.contact[-1]]!r}" if len(impacts) else ""
-        return describe(code, done, t, impacts, method, where)
+        status = describe(code, done, t, impacts, method, where)
+        return status if code != NOT_FINITE else _blamed(status, problem, step, last)
     if max_impacts is not None and len(impacts) >= max_impacts:
-        return Status("impacts_reached", f"{len(impacts)} impacts reached at step {done} (t = {t:.9g})", True, done, t)
+        return Status("impacts_reached", f"{counted(len(impacts), 'impact')} reached at step {done} (t = {t:.9g})", True, done, t)
     return Status("ok", f"{done} steps taken to t = {t:.9g}", True, done, t)
