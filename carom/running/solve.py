@@ -19,7 +19,7 @@ from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.running.blame import blame
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import Problem, check_problem, check_step
-from carom.running.options import check_grid, check_options
+from carom.running.options import check_grid, check_memory, check_options
 from carom.running.progress import Bar
 from carom.system.system import System
 
@@ -67,6 +67,7 @@ def solve(
     step, total = check_grid(dt, num_steps)
     problem = check_problem(system, q0, v0, params, t0, p0)
     system = problem.system
+    check_memory(total if max_impacts is None else 1, stride, problem.q0.size + problem.p0.size)
     check_step(system, method, problem.params, step)
     method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
     disk = None

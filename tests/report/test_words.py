@@ -91,8 +91,8 @@ def test_a_floor_in_space_is_as_large_as_the_motion():
     assert np.all(floor[..., 2] == 0) and np.array_equal(floor[0], floor[2])
     body = reel.track(0).reshape(-1, 3)
     assert np.all(floor[0].min(axis=0)[:2] < body.min(axis=0)[:2]) and np.all(floor[0].max(axis=0)[:2] > body.max(axis=0)[:2])
-    assert any(part.endless for part in film(carom.models.ALL["rigid_body"]().shape, np.zeros(1), np.array([[0, 0, 2.0, 1, 0, 0, 0]]),
-                                             carom.models.ALL["rigid_body"]().params).parts)  # fmt: skip
+    model = carom.models.ALL["rigid_body"]()
+    assert any(part.endless for part in film(model.shape, np.zeros(1), np.array([model.q0]), model.params).parts)
     with pytest.raises(carom.InputError, match="normal of three numbers"):
         plane((0, 0, 0), (0, 0, 0))
 
