@@ -16,6 +16,7 @@ A class of one's own cannot be copied: its attributes are compared again wheneve
 """
 
 import dis
+import enum
 import functools
 import hashlib
 import sys
@@ -157,6 +158,12 @@ def _slots(cls: type) -> tuple[str, ...]:
     return tuple(s for s in slots if s not in ("__dict__", "__weakref__"))
 
 
+def _keeps_to_itself(x: Any) -> bool:
+    """Members of enumerations, and what Python's own library is made of (loggers, locks, files): one does not look into these."""
+    python = type(x).__module__.partition(".")[0] in sys.stdlib_module_names
+    return isinstance(x, enum.Enum) or (python and not isinstance(x, types.SimpleNamespace))
+
+
 class _Reader:
     """Walks through what a function captures and writes it down."""
 
@@ -261,7 +268,7 @@ class _Reader:
         self.all("bases", x.__bases__)
 
     def object(self, x: Any) -> None:
-        state = _state(x)
+        state = None if _keeps_to_itself(x) else _state(x)
         if state is None:
             self.same(x)
             return
@@ -383,7 +390,7 @@ class _Copier:
         return copied
 
     def object(self, x: Any) -> Any:
-        state = _state(x)
+        state = None if _keeps_to_itself(x) else _state(x)
         if state is None:
             return x
         self.copy(type(x))

@@ -153,7 +153,7 @@ class Ensemble:
         return path
 
     def plot(self, path: "str | Path | None" = None) -> "Figure":
-        """The coordinates of some lanes at the saved steps, where all lanes ended, and the energy errors; saved if a path is given."""
+        """The coordinates of some lanes, where all of them ended, and their energy errors; saved if a path is given."""
         from carom.report.lanes import plot_ensemble
 
         return plot_ensemble(self, path)
