@@ -1,19 +1,4 @@
-"""What a function captures, seen by value: its code, and the globals, cells, defaults and attributes that the code reads.
-
-A compiled program holds the numbers that its functions captured when it was traced. So a function is *frozen* before it is used:
-
-    key = read(function)         everything that decides what it computes, as one tuple that can be compared
-    frozen = freeze(function)    a private copy of the function and of what it captures; the same object for the same key
-
-Change a captured number and the key is another one, so nothing stale is ever found; write the same lambda again with the same
-numbers and the key is the same, so nothing is compiled again. And what was computed stays explained: the energy of a run is that
-of its own numbers, whatever has been assigned since.
-
-What is seen by value: numbers, texts, arrays, containers, functions, partials, methods, objects by their attributes, classes and
-modules of one's own by what is read of them. Installed packages are taken to be constant. What hides its state (objects of C
-extensions, a generator of random numbers) is compared by identity, and so is a container that the function itself appends to.
-A class of one's own cannot be copied: its attributes are compared again whenever the function is used (`Frozen.unchanged`).
-"""
+"""What a function computes, as one tuple: its code, and the values that the code reads."""
 
 import dis
 import enum
@@ -22,60 +7,14 @@ import hashlib
 import sys
 import types
 import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, np.dtype)
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, np.dtype)
 _GROWERS = frozenset(["append", "extend", "insert", "setdefault", "update", "pop", "add", "clear", "remove"])
 _LARGEST = 50_000  # parts of one function; what lies beyond is compared by identity
-
-
-class Frozen:
-    """A function with private copies of what it captures. Two of them are equal if they are the same object."""
-
-    __slots__ = ("__weakref__", "function", "kept", "key", "origin", "shared")
-
-    def __init__(self, function: Callable[..., Any], origin: Callable[..., Any], key: tuple, kept: list, shared: bool):
-        self.function, self.origin, self.key = function, origin, key
-        self.kept = kept  # what the key knows by identity must stay alive as long as the key
-        self.shared = _Reader().read(function) if shared else None  # where it refers to something that could not be copied
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        return self.function(*args, **named)
-
-    def __repr__(self) -> str:
-        return f"<frozen {getattr(self.origin, '__qualname__', type(self.origin).__name__)}>"
-
-    def __reduce__(self):
-        return freeze, (self.origin,)
-
-    def unchanged(self) -> bool:
-        """Does it still compute what it did when it was frozen?"""
-        return self.shared is None or _Reader().read(self.function) == self.shared
-
-
-_FROZEN: "weakref.WeakValueDictionary[tuple, Frozen]" = weakref.WeakValueDictionary()
-
-
-def freeze(function: Callable[..., Any]) -> Frozen:
-    if isinstance(function, Frozen):
-        if function.unchanged():
-            return function
-        function = function.function
-    reader = _Reader()
-    key = reader.read(function)
-    found = _FROZEN.get(key)
-    if found is None:
-        copier = _Copier()
-        found = Frozen(copier.copy(function), function, key, reader.kept, copier.shared)
-        _FROZEN[key] = found
-    return found
-
-
-# -- reading -------------------------------------------------------------------------------------------------------------
 
 
 class _Reads(NamedTuple):
@@ -89,7 +28,7 @@ class _Reads(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def _reads(code: types.CodeType) -> _Reads:
+def what_is_read(code: types.CodeType) -> _Reads:
     names: dict[str, None] = {}
     attributes: set[str] = set()
     grown: set[str] = set()
@@ -109,7 +48,7 @@ def _reads(code: types.CodeType) -> _Reads:
         last = step.argval if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF") else ""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            inner = _reads(constant)
+            inner = what_is_read(constant)
             names |= dict.fromkeys(inner.names)
             attributes |= inner.attributes
             grown |= inner.grown
@@ -123,7 +62,7 @@ def _reads(code: types.CodeType) -> _Reads:
 
 
 @functools.lru_cache(1024)
-def _installed(module: str) -> bool:
+def installed(module: str) -> bool:
     """Does a module belong to Python or to an installed package? Those are taken to be constant."""
     root = module.partition(".")[0]
     if root in sys.stdlib_module_names or root == __name__.partition(".")[0]:
@@ -132,19 +71,19 @@ def _installed(module: str) -> bool:
     return "site-packages" in file or "dist-packages" in file
 
 
-def _is_library(x: Any) -> bool:
+def is_library(x: Any) -> bool:
     """A function or class on the top level of an installed package."""
     inner = "<locals>" in getattr(x, "__qualname__", "") or getattr(x, "__closure__", None) is not None
-    return not inner and _installed(getattr(x, "__module__", None) or "builtins")
+    return not inner and installed(getattr(x, "__module__", None) or "builtins")
 
 
-def _jitted(x: Any) -> Any:
+def inside_jit(x: Any) -> Any:
     """The function inside `jax.jit(function)`, or None."""
     inner = getattr(x, "__wrapped__", None)
     return inner if inner is not None and hasattr(x, "lower") and not isinstance(x, types.FunctionType) else None
 
 
-def _state(x: Any) -> dict[str, Any] | None:
+def state_of(x: Any) -> dict[str, Any] | None:
     """The attributes of an object; None if it hides them."""
     slots = [s for c in type(x).__mro__ for s in _slots(c)]
     if not hasattr(x, "__dict__") and not slots:
@@ -158,13 +97,13 @@ def _slots(cls: type) -> tuple[str, ...]:
     return tuple(s for s in slots if s not in ("__dict__", "__weakref__"))
 
 
-def _keeps_to_itself(x: Any) -> bool:
+def keeps_to_itself(x: Any) -> bool:
     """Members of enumerations, and what Python's own library is made of (loggers, locks, files): one does not look into these."""
     python = type(x).__module__.partition(".")[0] in sys.stdlib_module_names
     return isinstance(x, enum.Enum) or (python and not isinstance(x, types.SimpleNamespace))
 
 
-class _Reader:
+class Reader:
     """Walks through what a function captures and writes it down."""
 
     def __init__(self) -> None:
@@ -184,7 +123,7 @@ class _Reader:
 
     def value(self, x: Any) -> None:
         kind = type(x)
-        if kind in _PLAIN or isinstance(x, np.generic):
+        if kind in PLAIN or isinstance(x, np.generic):
             self.tokens += (kind.__name__, repr(x))
         elif isinstance(x, jax.core.Tracer):
             self.same(x)
@@ -202,13 +141,13 @@ class _Reader:
             self.compound(x)
 
     def compound(self, x: Any) -> None:
-        jitted = _jitted(x)
-        if isinstance(x, (types.FunctionType, type, types.BuiltinFunctionType)) and _is_library(x):
+        jitted = inside_jit(x)
+        if isinstance(x, (types.FunctionType, type, types.BuiltinFunctionType)) and is_library(x):
             self.same(x)
         elif isinstance(x, types.FunctionType):
             self.function(x)
         elif jitted is not None:
-            self.same(x) if _is_library(jitted) else self.value(jitted)
+            self.same(x) if is_library(jitted) else self.value(jitted)
         elif isinstance(x, types.ModuleType):
             self.module(x)
         elif isinstance(x, type):
@@ -237,7 +176,7 @@ class _Reader:
         self.tokens.append(")")
 
     def function(self, f: types.FunctionType) -> None:
-        reads = _reads(f.__code__)
+        reads = what_is_read(f.__code__)
         outer, self.attributes = self.attributes, self.attributes | reads.attributes
         self.tokens += ("function", reads.key)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
@@ -246,7 +185,7 @@ class _Reader:
         self.all("defaults", (f.__defaults__, f.__kwdefaults__))
         if f.__dict__:
             self.value(f.__dict__)
-        for name in reads.names if not _installed(f.__module__ or "") else ():
+        for name in reads.names if not installed(f.__module__ or "") else ():
             if name in f.__globals__:
                 self.tokens.append(name)
                 self.same(f.__globals__[name]) if name in reads.grown else self.value(f.__globals__[name])
@@ -254,7 +193,7 @@ class _Reader:
 
     def module(self, x: types.ModuleType) -> None:
         self.tokens += ("module", x.__name__)
-        if not _installed(x.__name__):
+        if not installed(x.__name__):
             known = vars(x)
             for name in sorted(self.attributes & known.keys()):
                 self.tokens.append(name)
@@ -262,13 +201,13 @@ class _Reader:
 
     def own_class(self, x: type) -> None:
         self.tokens += ("class", x.__qualname__)
-        for name, value in _members(x):
+        for name, value in members(x):
             self.tokens.append(name)
             self.value(value)
         self.all("bases", x.__bases__)
 
     def object(self, x: Any) -> None:
-        state = None if _keeps_to_itself(x) else _state(x)
+        state = None if keeps_to_itself(x) else state_of(x)
         if state is None:
             self.same(x)
             return
@@ -278,7 +217,7 @@ class _Reader:
             self.value(value)
 
 
-def _members(cls: type) -> list[tuple[str, Any]]:
+def members(cls: type) -> list[tuple[str, Any]]:
     """What a class adds: its functions, and its data."""
     functions = (types.FunctionType, staticmethod, classmethod, property)
     return [(n, x) for n, x in vars(cls).items() if isinstance(x, functions) or not (n.startswith("__") or n == "_abc_impl")]
@@ -307,99 +246,3 @@ def _bytes_of(x: jax.Array) -> bytes:
     key = id(x)
     _DIGESTS[key] = weakref.ref(x, lambda _: _DIGESTS.pop(key, None)), digest
     return digest
-
-
-# -- copying -------------------------------------------------------------------------------------------------------------
-
-
-class _Copier:
-    """Copies a function with everything that it captures and that somebody could change."""
-
-    def __init__(self) -> None:
-        self.copies: dict[int, Any] = {}
-        self.alive: list[Any] = []
-        self.attributes: frozenset[str] = frozenset()
-        self.shared = False
-
-    def copy(self, x: Any) -> Any:
-        if type(x) in _PLAIN or isinstance(x, (np.generic, jax.core.Tracer, jax.Array)):
-            return x
-        if id(x) in self.copies:
-            return self.copies[id(x)]
-        self.alive.append(x)
-        self.copies[id(x)] = x  # for those that refer to themselves, unless a better one is known soon
-        self.copies[id(x)] = copied = self.compound(x)
-        return copied
-
-    def compound(self, x: Any) -> Any:
-        jitted = _jitted(x)
-        if isinstance(x, np.ndarray):
-            return x.copy()
-        if isinstance(x, types.FunctionType):
-            return x if _is_library(x) else self.function(x)
-        if jitted is not None:
-            return x if _is_library(jitted) else self.copy(jitted)
-        if isinstance(x, types.ModuleType):
-            return x if _installed(x.__name__) else self.module(x)
-        if isinstance(x, type):
-            functions = (types.FunctionType, staticmethod, classmethod, property)
-            self.shared |= not _is_library(x) and any(not isinstance(value, functions) for _, value in _members(x))
-            return x
-        if type(x) in (list, tuple, set, frozenset):
-            return type(x)(self.copy(y) for y in x)
-        if isinstance(x, tuple) and hasattr(x, "_make"):
-            return x._make(self.copy(y) for y in x)  # pyright: ignore[reportAttributeAccessIssue]
-        if type(x) is dict:
-            return {key: self.copy(value) for key, value in x.items()}
-        if isinstance(x, functools.partial):
-            return functools.partial(self.copy(x.func), *self.copy(x.args), **self.copy(x.keywords))
-        if isinstance(x, types.MethodType):
-            return types.MethodType(self.copy(x.__func__), self.copy(x.__self__))
-        return self.object(x)
-
-    def function(self, f: types.FunctionType) -> types.FunctionType:
-        reads = _reads(f.__code__)
-        if reads.writes or {"globals", "eval", "exec"} & set(reads.names):
-            return f  # it means the variables themselves
-        outer, self.attributes = self.attributes, self.attributes | reads.attributes
-        cells = tuple(types.CellType() for _ in f.__closure__ or ())
-        known = f.__globals__ if _installed(f.__module__ or "") else {}
-        scope: dict[str, Any] = known or {n: f.__globals__[n] for n in f.__globals__ if n.startswith("__")}
-        copied = types.FunctionType(f.__code__, scope, f.__name__, None, cells or None)
-        self.copies[id(f)] = copied
-        for name, cell, old in zip(f.__code__.co_freevars, cells, f.__closure__ or (), strict=True):
-            try:
-                value = old.cell_contents
-            except ValueError:
-                continue
-            cell.cell_contents = value if name in reads.grown else self.copy(value)
-        for name in reads.names if not known else ():
-            if name in f.__globals__:
-                scope[name] = f.__globals__[name] if name in reads.grown else self.copy(f.__globals__[name])
-        copied.__defaults__, copied.__kwdefaults__ = self.copy(f.__defaults__), self.copy(f.__kwdefaults__)
-        copied.__dict__.update(self.copy(f.__dict__))
-        copied.__module__, copied.__qualname__, copied.__doc__ = f.__module__, f.__qualname__, f.__doc__
-        self.attributes = outer
-        return copied
-
-    def module(self, x: types.ModuleType) -> types.ModuleType:
-        copied = types.ModuleType(x.__name__)
-        self.copies[id(x)] = copied
-        copied.__dict__.update(vars(x))
-        copied.__dict__.update({name: self.copy(vars(x)[name]) for name in self.attributes & vars(x).keys()})
-        return copied
-
-    def object(self, x: Any) -> Any:
-        state = None if _keeps_to_itself(x) else _state(x)
-        if state is None:
-            return x
-        self.copy(type(x))
-        try:
-            copied = object.__new__(type(x))
-        except TypeError:  # part of it is written in C
-            self.shared = True
-            return x
-        self.copies[id(x)] = copied
-        for name, value in state.items():
-            object.__setattr__(copied, name, self.copy(value))
-        return copied
