@@ -154,7 +154,7 @@ class Ensemble:
 
     def plot(self, path: "str | Path | None" = None) -> "Figure":
         """The coordinates of some lanes, where all of them ended, and their energy errors; saved if a path is given."""
-        from carom.report.lanes import plot_ensemble
+        from carom.report.ensembles import plot_ensemble
 
         return plot_ensemble(self, path)
 
