@@ -40,6 +40,8 @@ _register(
     plot="carom.report.plots:plot_solution",
     save="carom.results.store:save",
     dense="carom.results.dense:dense_output",
+    extend="carom.running.extending:extend",
+    plot_ensemble="carom.report.ensembles:plot_ensemble",
 )
 
 from typing import TYPE_CHECKING

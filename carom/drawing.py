@@ -7,7 +7,7 @@ what it returns. A part is
 - an array `[k, 2]` or `[k, 3]`: a line through k points (a closed one is filled), or a dot where k is 1;
 - `dots(points)`: k dots;
 - `wall(a, b)`: the endless straight line through two points of the plane;
-- `mesh(vertices, triangles)`: a surface in space;
+- `mesh(vertices, triangles)`: a surface in space; `plane(point, normal)`: a floor in space;
 - any of them with `fixed=True`: scenery, drawn behind what moves.
 
     def shape(q, params):
@@ -37,6 +37,7 @@ class Part:
     kind: str = "line"  #                    one of KINDS
     fixed: bool = False  #                   scenery
     triangles: np.ndarray | None = None  #   [m, 3] indices of points, of a mesh
+    endless: bool = False  #                 a plane: as large as the motion needs
 
 
 def line(points: Any, fixed: bool = False) -> Part:
@@ -51,6 +52,23 @@ def dots(points: Any, fixed: bool = False) -> Part:
 def wall(a: Any, b: Any) -> Part:
     """The endless straight line through a and b: a floor, a wall. It belongs to the scenery."""
     return Part(_points([a, b]), "wall", True)
+
+
+def plane(point: Any, normal: Any) -> Part:
+    """The endless plane through a point of space: a floor. A film shows as much of this scenery as it needs."""
+    middle = _points(point)[0]
+    u, v = _across(np.asarray(normal, float))
+    return Part(middle + np.stack([-u - v, u - v, u + v, v - u]), "mesh", True, np.array([[0, 1, 2], [0, 2, 3]]), True)
+
+
+def _across(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors that span the plane with this normal."""
+    if normal.shape != (3,) or not np.linalg.norm(normal) > 0:
+        raise InputError(f"a plane needs a normal of three numbers that are not all zero; got {normal}")
+    u = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
+    u = u / np.linalg.norm(u)
+    v = np.cross(normal, u)
+    return u, v / np.linalg.norm(v)
 
 
 def mesh(vertices: Any, triangles: Any, fixed: bool = False) -> Part:
@@ -133,7 +151,23 @@ def film(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any) -
         if [len(part.points) for part in parts] != sizes:
             raise InputError(f"the shape returned other parts at t = {t[i]:g} than at the start: only the points may move")
         points[i] = np.concatenate([part.points for part in parts])
-    return Film(t, points, tuple(first), tuple(np.cumsum([0, *sizes]).tolist()))
+    reel = Film(t, points, tuple(first), tuple(np.cumsum([0, *sizes]).tolist()))
+    for i, part in enumerate(first):
+        if part.endless:
+            reel.track(i)[:] = _enough(part, reel)
+    return reel
+
+
+def _enough(part: Part, reel: Film) -> np.ndarray:
+    """The corners of as much of a plane as lies under the motion, and a little more."""
+    seen = np.concatenate([reel.track(i).reshape(-1, 3) for i in moving(reel.parts) if not reel.parts[i].endless] or [part.points])
+    origin = part.points.mean(axis=0)
+    u, v = part.points[1] - part.points[0], part.points[3] - part.points[0]
+    axes = np.stack([u / np.linalg.norm(u), v / np.linalg.norm(v)])
+    along = (seen - origin) @ axes.T
+    margin = 0.15 * max(float(np.max(np.ptp(along, axis=0))), 1e-9)
+    (a, b), (c, d) = along.min(axis=0) - margin, along.max(axis=0) + margin
+    return origin + np.array([[a, b], [c, b], [c, d], [a, d]]) @ axes
 
 
 def film_of_run(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any, t_hit: np.ndarray, q_hit: np.ndarray) -> Film:

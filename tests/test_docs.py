@@ -67,7 +67,7 @@ def test_pages_made_by_the_build(build):
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("name", ["first-steps", "own-system", "own-method", "many"])
+@pytest.mark.parametrize("name", ["first-steps", "own-system", "own-method", "many", "joints"])
 def test_the_code_on_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.DOTALL)

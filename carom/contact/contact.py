@@ -16,7 +16,8 @@ from carom.named import Named
 class Contact(eqx.Module):
     """Where two things touch, and what happens then.
 
-    - `gap(q, t, params)`: positive while apart, zero in contact. It may return a vector: one contact per entry (the
+    - `gap(q, t, params)`: positive while apart, zero in contact, *negative inside*: a distance with a sign. (`abs(q[1])` or
+      `q[1]**2` never notice that something has passed, and are refused.) It may return a vector: one contact per entry (the
       vertices of a polygon, say), all with the same law.
     - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params`.
       1 is elastic: the impact keeps the (discrete) energy.

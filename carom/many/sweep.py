@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import InputError, SweepError
+from carom.errors import CaromError, InputError, SweepError
 from carom.many.executors import run_blocks
 from carom.methods.variational.collision import VariationalCollision
 from carom.models import ALL, Model
@@ -149,7 +149,7 @@ def run_block(job: Job, points: list[dict[str, Any]]) -> list[Outcome]:
 def _run_point(job: Job, point: dict[str, Any]) -> Outcome:
     try:
         solution = _solve(job, point)
-    except (InputError, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         return Outcome("refused", str(error), {}, ())
     values = {}
     for name, value in job.measure(solution).items():
@@ -225,6 +225,8 @@ def _check_names(job: Job, axes: Mapping[str, Any]) -> Any:
     """Every name is one that can be varied. Returned is the method that suits the model, if it has one."""
     try:
         model = job.factory()()
+    except CaromError:
+        raise
     except TypeError as error:
         raise InputError(f"the model must be a function that can be called without arguments ({error})") from error
     entries = [f"{state}.{name}" for state in ("q0", "v0") for name in _coordinates(model)]

@@ -1,18 +1,24 @@
 """What came out of an ensemble: arrays with one row per lane."""
 
+import html
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from carom.errors import InputError
 from carom.methods.status import OK
-from carom.results.solution import Impacts, Solution, Status, describe
+from carom.results.solution import Impacts, Solution, Status, counted, describe
+from carom.results.views import view
 from carom.running.solve import solve
 from carom.system.system import System
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,7 +135,32 @@ class Ensemble:
     def __repr__(self) -> str:
         failed = int(np.sum(~self.ok))
         ending = f"{failed} failed" if failed else "all ok"
-        return f"Ensemble {self.name!r}: {len(self)} lanes of {self.saved[-1]} steps, {np.sum(self.num_impacts)} impacts, {ending}"
+        steps, hits = counted(int(self.saved[-1]), "step"), counted(int(np.sum(self.num_impacts)), "impact")
+        return f"Ensemble {self.name!r}: {len(self)} lanes of {steps}, {hits}, {ending}"
+
+    def save(self, path: "str | Path") -> "Path":
+        """Write the ensemble as a labelled dataset, *.zarr or *.nc; xarray opens it."""
+        from pathlib import Path
+
+        path = Path(path)
+        if path.suffix.lower() not in (".zarr", ".nc"):
+            raise InputError(f"an ensemble is saved as *.zarr or *.nc; got {str(path)!r}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = self.to_xarray()
+        if path.suffix.lower() == ".zarr":
+            data.to_zarr(path, mode="w", zarr_format=3, consolidated=False)
+        else:
+            data.to_netcdf(path, engine="h5netcdf")
+        return path
+
+    def plot(self, path: "str | Path | None" = None) -> "Figure":
+        """The coordinates of some lanes, where all of them ended, and their energy errors; saved if a path is given."""
+        return view("plot_ensemble")(self, path)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th style='text-align: left'>{key.replace('_', ' ')}</th><td>{value}</td></tr>"
+                       for key, value in self.summary().items() if key != "name")  # fmt: skip
+        return f"<b>{html.escape(self.name)}</b><table>{rows}</table>"
 
     def to_xarray(self) -> "xr.Dataset":
         """A labelled dataset with the dimensions `lane`, `step` (those saved) and `coordinate`."""

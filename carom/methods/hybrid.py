@@ -12,7 +12,7 @@ from carom.methods.status import OK, RESTING, TOO_MANY_IMPACTS
 from carom.methods.timestepping.motion import Timestepping
 from carom.methods.timestepping.time_dg import TimeDG
 from carom.methods.variational.collision import VariationalCollision
-from carom.methods.variational.rules import FlowMap
+from carom.methods.variational.flow import FlowMap
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 

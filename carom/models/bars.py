@@ -235,5 +235,8 @@ def end_velocities(solution: Solution) -> np.ndarray:
 
 
 def _outline(q, params):
-    """The bars as lines with their nodes."""
-    return [np.stack([part, np.zeros_like(part)], axis=1) for part in np.split(np.asarray(q), _joints(params))]
+    """The bars seen from the side, with a height that can be seen."""
+    q = np.asarray(q)
+    half = 0.02 * float(np.sum(params["rest"]))
+    sides = ((part, np.full_like(part, half)) for part in np.split(q, _joints(params)))
+    return [np.concatenate([np.stack([x, h], 1), np.stack([x, -h], 1)[::-1], [[x[0], half]]]) for x, h in sides]

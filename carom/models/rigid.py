@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
-from carom.drawing import mesh
+from carom.drawing import mesh, plane
 from carom.errors import InputError
 from carom.models.model import Model
 from carom.spaces.groups import SO3
@@ -157,11 +157,14 @@ def _place(q: Any, points: np.ndarray) -> np.ndarray:
     return points @ np.asarray(matrix(jnp.asarray(q[3:]))).T + np.asarray(q[:3])
 
 
+_FLOOR = plane((0.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+
+
 def _hull_shape(q, params):
     from scipy.spatial import ConvexHull
 
     points = np.asarray(params["vertices"])
-    return [mesh(_place(q, points), ConvexHull(points).simplices)]
+    return [mesh(_place(q, points), ConvexHull(points).simplices), _FLOOR]
 
 
 def _ellipsoid_shape(q, params):
@@ -173,4 +176,4 @@ def _ellipsoid_shape(q, params):
     triangles = np.concatenate(
         [np.stack([a, a + columns, b], -1).reshape(-1, 3), np.stack([b, a + columns, b + columns], -1).reshape(-1, 3)]
     )
-    return [mesh(_place(q, sphere * np.asarray(params["half_axes"])), triangles)]
+    return [mesh(_place(q, sphere * np.asarray(params["half_axes"])), triangles), _FLOOR]

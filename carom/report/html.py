@@ -101,7 +101,7 @@ def _panels(solution: Solution) -> list[dict[str, Any]]:
         panels.append({"title": title, "series": [_curve(solution.t, values[:, i], names[i]) for i in shown]})
     if 0 < len(solution.impacts.names) <= MANY_CONTACTS:
         shown = sorted(np.argsort(np.nanmin(solution.gaps, axis=0), kind="stable")[:CURVES])
-        curves = [_curve(solution.t, solution.gaps[:, i], solution.impacts.names[i]) for i in shown]
+        curves = [{**_curve(solution.t, solution.gaps[:, i], solution.impacts.names[i]), "contact": int(i)} for i in shown]
         panels.append({"title": "gaps", "series": curves})
     elif solution.smallest_gap is not None:
         panels.append({"title": "smallest gap", "series": [_curve(solution.t, solution.smallest_gap, "smallest gap")]})
@@ -115,7 +115,7 @@ def _liveliest(values: np.ndarray) -> list[int]:
     return sorted(np.argsort(-np.nan_to_num(np.ptp(values, axis=0)), kind="stable")[:CURVES].tolist())
 
 
-def _curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, str]:
+def _curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, Any]:
     t, y = envelope(t, y, INTERVALS)
     return {"name": str(name), "t": _pack(t, "f8"), "y": _pack(y, "f4")}
 

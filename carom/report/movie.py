@@ -1,5 +1,6 @@
 """The motion as a film by matplotlib: GIF with nothing more installed, MP4 with ffmpeg, a player in notebooks."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,17 @@ from carom.report.view import view_of
 from carom.results.solution import Solution
 
 WRITERS = {".gif": PillowWriter, ".mp4": FFMpegWriter}
+_BUTTONS = {
+    "fa-minus": "−",
+    "fa-fast-backward": "⏮",
+    "fa-step-backward": "◂|",
+    "fa-play fa-flip-horizontal": "◀",
+    "fa-play": "▶",
+    "fa-pause": "❚❚",
+    "fa-step-forward": "|▸",
+    "fa-fast-forward": "⏭",
+    "fa-plus": "+",
+}
 FLASH = 0.12  # seconds of the film for which an impact is seen
 
 
@@ -24,7 +36,9 @@ class Movie(FuncAnimation):
     """A matplotlib animation that notebooks show with a player."""
 
     def _repr_html_(self) -> str:
-        return self.to_jshtml()
+        """The player of matplotlib, without the letters that it would fetch from the network for its buttons."""
+        page = re.sub(r"<link[^>]*>", "", self.to_jshtml())
+        return re.sub(r'<i class="fa ([\w -]+)"></i>', lambda found: _BUTTONS.get(found[1], "•"), page)
 
 
 def animate(

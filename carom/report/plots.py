@@ -155,9 +155,8 @@ def draw_part(axis: Any, part: Part, points: np.ndarray, strength: float = 1.0) 
     if part.kind == "wall":
         return axis.axline(points[0], points[1], **style, zorder=0.8)
     if part.kind == "mesh":
-        return axis.plot_trisurf(
-            *points.T, triangles=part.triangles, color=COLOURS[1], alpha=strength, linewidth=0.2, edgecolor=_INK
-        )
+        style = {"color": _FAINT, "alpha": 0.3, "linewidth": 0.0} if part.fixed else {"color": COLOURS[1], "alpha": strength}
+        return axis.plot_trisurf(*points.T, triangles=part.triangles, **{"linewidth": 0.2, "edgecolor": _INK, **style})
     if part.kind == "dots":
         return axis.plot(*points.T, "o", markersize=4, **style)[0]
     return axis.plot(*points.T, **style)[0]

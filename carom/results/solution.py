@@ -1,7 +1,8 @@
 """What came out: the grid, the impacts, and a status that says what went wrong, where, when, and what to try."""
 
+import html
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,10 @@ from carom.drawing import Film, film_of_run
 from carom.errors import InputError
 from carom.methods import status as codes
 from carom.named import changed_since, frozen
+from carom.numerics.quadrature import integrals
 from carom.numerics.sequences import accumulation_time
+from carom.results.impacts import Impacts as Impacts
+from carom.results.impacts import counted as counted
 from carom.results.views import view
 from carom.system.system import System
 from carom.xla.kernel import kernel_state
@@ -43,6 +47,10 @@ class Status:
     def __str__(self) -> str:
         return self.message
 
+    def _repr_html_(self) -> str:
+        colour = "inherit" if self.ok else "#c4502d"
+        return f'<span style="color: {colour}"><b>{html.escape(self.name)}</b>: {html.escape(self.message)}</span>'
+
 
 def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, where: str) -> Status:
     """A code from the compiled loop as a sentence."""
@@ -60,7 +68,7 @@ def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, wh
         text = f"{at}: no next state was found: {cause}{where}. Try a smaller dt"
         return Status("not_converged", text, False, step, t)
     if code == codes.NOT_FINITE:
-        text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt, and check the lagrangian there"
+        text = f"{at}: the state became infinite or not a number{where}. Try a smaller dt"
         return Status("not_finite", text, False, step, t)
     if code == codes.CONTACT_UNSOLVED:
         text = (
@@ -89,64 +97,6 @@ def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", m
         ", or, if the impacts are genuine, take a smaller dt or a larger max_impacts_per_step" if code != codes.RESTING else ""
     )
     return Status("resting" if code == codes.RESTING else "too_many_impacts", text, False, step, t)
-
-
-@dataclass(frozen=True)
-class Impacts:
-    """The impacts that happened, one row each, in time order."""
-
-    t: np.ndarray  #         [m]
-    step: np.ndarray  #      [m]      the step it fell into
-    q: np.ndarray  #         [m, n]
-    p_before: np.ndarray  #  [m, n]
-    p_after: np.ndarray  #   [m, n]
-    contact: np.ndarray  #   [m]      index of the contact that carried most of the impulse
-    impulse: np.ndarray  #   [m]      its normal impulse
-    impulses: np.ndarray  #  [m, k]   of all contacts: several where they closed together
-    scale: np.ndarray  #     [m]      impulse relative to the law's, 1 + O(dt²): what keeps the discrete energy
-    fallback: np.ndarray  #  [m]      elastic, but near grazing: reflected by the law itself
-    names: tuple[str, ...] = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.t)
-
-    def __repr__(self) -> str:
-        rows = [f"{'t':>14}  {'contact':<16} {'impulse':>12}"]
-        show = [*range(min(5, len(self))), *range(max(5, len(self) - 3), len(self))]
-        for last, i in zip([-1, *show], show, strict=False):
-            rows += ["…"] if i != last + 1 else []
-            rows.append(f"{self.t[i]:14.6f}  {self.names[self.contact[i]]:<16} {self.impulse[i]:12.6g}")
-        return f"{len(self)} impacts\n" + "\n".join(rows) if len(self) else "no impacts"
-
-    @staticmethod
-    def from_tables(tables: list[Any], n: int, owner: np.ndarray, names: tuple[str, ...]) -> "Impacts":
-        """Join the tables of all chunks, and fold the faces of one obstacle into its contact."""
-
-        def join(name: str, *shape: int, dtype: type = float) -> np.ndarray:
-            return np.concatenate([np.asarray(getattr(t, name)) for t in tables] or [np.zeros((0, *shape), dtype)])
-
-        faces = join("impulse", len(owner))
-        impulses = np.zeros((len(faces), len(names)))
-        for face, contact in enumerate(owner):
-            impulses[:, contact] += faces[:, face]
-        rows = np.arange(len(faces))
-        contact = np.argmax(impulses, axis=1) if len(names) and len(faces) else np.zeros(len(faces), int)
-        # Two contacts that share an impact equally are told apart by rounding only: take the first of them.
-        if len(faces):
-            contact = np.argmax(impulses >= impulses[rows, contact][:, None] * (1 - 1e-9), axis=1)
-        return Impacts(
-            t=join("t"),
-            step=join("step", dtype=int),
-            q=join("q", n),
-            p_before=join("p_before", n),
-            p_after=join("p_after", n),
-            contact=contact,
-            impulse=impulses[rows, contact] if len(names) else np.zeros(len(faces)),
-            impulses=impulses,
-            scale=join("scale"),
-            fallback=join("fallback", dtype=bool),
-            names=names,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +137,13 @@ class Solution:
         space = self.system.space
         return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
 
-    @property
+    @cached_property
     def directions(self) -> tuple[str, ...]:
         """The names of the entries of velocities and momenta: those of the coordinates where there are as many."""
-        n = self.p.shape[1]
-        return self.coordinates if n == len(self.coordinates) else tuple(f"{i}" for i in range(n))
+        n, space = self.p.shape[1], self.system.space
+        if n == len(self.coordinates):
+            return self.coordinates
+        return space.directions if space is not None and space.dim == n else tuple(f"{i}" for i in range(n))
 
     @property
     def num_steps(self) -> int:
@@ -267,9 +219,35 @@ class Solution:
 
     def __repr__(self) -> str:
         return (
-            f"Solution {self.name!r}: {self.num_steps} steps of {self.dt:g} to t = {self.t[-1]:g}, "
-            f"{len(self.impacts)} impacts, {self.status.name}"
+            f"Solution {self.name!r}: {counted(self.num_steps, 'step')} of {self.dt:g} to t = {self.t[-1]:g}, "
+            f"{counted(len(self.impacts), 'impact')}, {self.status.name}"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how it ended, what was kept, and the impacts."""
+        numbers = self.summary()
+        rows = {
+            "steps": f"{self.num_steps:,} of {self.dt:g}, to t = {numbers['t_end']:g}",
+            "method": type(self.method).__name__,
+            "energy, largest change": f"{numbers['energy_error_max']:.2e} relative",
+            "energy, drift": f"{numbers['energy_drift']:+.2e} over the run",
+        }
+        cells = "".join(f"<tr><th style='text-align: left'>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+        parts = [f"<b>{html.escape(self.name)}</b> · {self.status._repr_html_()}", f"<table>{cells}</table>"]
+        return "".join(f"<div>{part}</div>" for part in [*parts, *([self.impacts._repr_html_()] if len(self.impacts) else [])])
+
+    @cached_property
+    def contact_forces(self) -> np.ndarray:
+        """The mean normal force of each contact over each step, [num_steps, contacts]: its impulse in the step divided by dt.
+
+        Impacts and resting contact alike, with any method; the columns are those of `impacts.names`. A block at rest shows its
+        weight. What happens inside a step is in `dense`, where the method keeps it.
+        """
+        return mean_forces(self)
+
+    def extend(self, num_steps: int, **options: Any) -> "Solution":
+        """The same run, so many steps longer: the end of this one is where the rest starts."""
+        return view("extend")(self, num_steps, **options)
 
     def to_xarray(self) -> "xr.Dataset":
         """A labelled dataset: the grid along `time`, the impacts along `impact`; of many contacts only the smallest gap."""
@@ -302,6 +280,7 @@ class Solution:
                 "coordinate": np.array(self.coordinates, dtype=object),
                 "contact": np.array(hits.names, dtype=object),
                 "impact_time": ("impact", hits.t),
+                **({"direction": np.array(self.directions, dtype=object)} if along == "direction" else {}),
             },
             attrs={"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message},
         )
@@ -345,3 +324,22 @@ def gaps_along(system: System, params: Any, t, q):
 def _smallest(system: System, params: Any, t, q):
     mechanics = system.bind(params, q.shape[1])
     return jax.vmap(lambda q, t: mechanics.contacts.gaps(q, t).min())(q, t)
+
+
+def mean_forces(solution: Solution) -> np.ndarray:
+    hits, names = solution.impacts, solution.impacts.names
+    if len(solution.t) != solution.num_steps + 1:
+        raise InputError("forces per step need every step of the grid; run again with stride=1")
+    total = np.zeros((solution.num_steps, len(names)))
+    if solution.record is None:
+        np.add.at(total, np.minimum(hits.step, len(total) - 1), hits.impulses)
+        return total / solution.dt
+    mechanics = solution.system.bind(solution.params, solution.q.shape[1])
+    record, faces = solution.record, mechanics.contacts.num_faces
+    weights = integrals(np.asarray(solution.method.nodes), np.ones(1))[0]
+    impulses = np.asarray(record.impulses) + solution.dt * np.einsum("s,asr->ar", weights, np.asarray(record.forces))
+    for face, contact in enumerate(mechanics.contacts.owner):
+        total[:, contact] += np.nan_to_num(impulses[:, :faces])[:, face]
+    flown = np.isnan(np.asarray(record.velocities)).any(axis=(1, 2))[np.minimum(hits.step, len(total) - 1)] if len(hits) else []
+    np.add.at(total, hits.step[flown], hits.impulses[flown]) if len(hits) else None
+    return total / solution.dt

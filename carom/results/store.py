@@ -227,6 +227,8 @@ def load(
             solution.__dict__[name] = data[name]
     if told["film"] is not None and shape is None:
         solution.__dict__["film"] = _film(told["film"], data)
+    if "direction" in data:
+        solution.__dict__["directions"] = tuple(str(name) for name in data["direction"])
     if not contacts:
         solution.__dict__.update(gaps=np.zeros((len(solution.t), 0)), smallest_gap=None)
     return solution

@@ -74,6 +74,27 @@ def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
     return step, whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
 
 
+def check_memory(num_steps: int, stride: int, numbers: int) -> None:
+    """A run is kept in memory until it ends: refuse one that cannot fit, before hours are spent on it."""
+    needed, there = 8.0 * numbers * (num_steps // stride + 1), available_memory()
+    if there is not None and needed > there:
+        thin = int(np.ceil(stride * needed / (0.25 * there)))
+        raise InputError(
+            f"{num_steps:,} steps of {numbers} numbers need {needed / 2**30:.3g} GiB, and {there / 2**30:.3g} GiB are free: "
+            f"keep every {thin:,}-th step with stride={thin} (all impacts are kept), or ask for fewer steps"
+        )
+
+
+def available_memory() -> float | None:
+    """In bytes, as far as the system tells."""
+    try:
+        with open("/proc/meminfo") as lines:
+            known = dict(line.split(":", 1) for line in lines)
+        return 1024.0 * int(known["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
 def check_options(method: Any, stride: Any, max_impacts: Any, checkpoint: Any, every: Any) -> None:
     check_method(method)
     whole(stride, "stride")

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from carom.errors import SolveError
 from carom.methods.capabilities import require
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
-from carom.methods.status import OK, TABLE_FULL
-from carom.results.solution import Impacts, Solution, Status, describe
+from carom.methods.status import NOT_FINITE, OK, TABLE_FULL
+from carom.results.solution import Impacts, Solution, Status, counted, describe
+from carom.running.blame import blame
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import Problem, check_problem, check_step, needs_of
-from carom.running.options import check_grid, check_options
+from carom.running.options import check_grid, check_memory, check_options
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.program import Program
@@ -71,6 +73,7 @@ def solve(
     problem = check_problem(system, q0, v0, params, t0, p0)
     system = problem.system
     require(problem.needs, method, verb)
+    check_memory(total if max_impacts is None else 1, stride, problem.q0.size + problem.p0.size)
     check_step(system, method, problem.params, step)
     method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
     disk = None
@@ -184,7 +187,7 @@ class _March:
             p=grid[:, n:],
             dt=self.step,
             impacts=impacts,
-            status=_status(self.code, self.done, self.step, problem, impacts, self.method, limit, interrupted),
+            status=_status(self.code, self.done, self.step, problem, impacts, self.method, limit, interrupted, grid[-1]),
             system=self.system,
             method=self.method,
             params=problem.params,
@@ -242,13 +245,23 @@ def _advance(method: Method, system: System, params: Any, state: State, grid: Gr
 _chunk = Program(_advance)
 
 
-def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted) -> Status:
+def _blamed(status: Status, problem: Problem, step: float, last: np.ndarray) -> Status:
+    """The same, with the function that is not finite where the motion was going."""
+    n = problem.q0.size
+    q, p, t = jnp.asarray(last[:n]), jnp.asarray(last[n:]), jnp.asarray(status.t)
+    v = problem.system.bind(problem.params, n).velocity(q, p, t)
+    culprit = blame(problem.system, problem.params, q, v, status.t, step)
+    return replace(status, message=f"{status.message}; {culprit}") if culprit else status
+
+
+def _status(code, done, step, problem: Problem, impacts: Impacts, method, max_impacts, interrupted, last) -> Status:
     t = float(problem.t0) + done * step
     if interrupted:
         return Status("interrupted", f"interrupted at step {done} (t = {t:.9g})", True, done, t)
     if code != OK:
         where = f"; last impact at t = {impacts.t[-1]:.9g} on {impacts.names[impacts.contact[-1]]!r}" if len(impacts) else ""
-        return describe(code, done, t, impacts, method, where)
+        status = describe(code, done, t, impacts, method, where)
+        return status if code != NOT_FINITE else _blamed(status, problem, step, last)
     if max_impacts is not None and len(impacts) >= max_impacts:
-        return Status("impacts_reached", f"{len(impacts)} impacts reached at step {done} (t = {t:.9g})", True, done, t)
+        return Status("impacts_reached", f"{counted(len(impacts), 'impact')} reached at step {done} (t = {t:.9g})", True, done, t)
     return Status("ok", f"{done} steps taken to t = {t:.9g}", True, done, t)

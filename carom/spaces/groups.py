@@ -155,6 +155,7 @@ class SO3(_Group):
     retraction: str = eqx.field(static=True)
     dim, size = 3, 4
     names = ("qw", "qx", "qy", "qz")
+    directions = ("wx", "wy", "wz")
 
     def __init__(self, retraction: str = "cayley"):
         self.retraction = _known(retraction)
@@ -218,6 +219,7 @@ class SE3(_Group):
     retraction: str = eqx.field(static=True)
     dim, size = 6, 7
     names = ("qw", "qx", "qy", "qz", "x", "y", "z")
+    directions = ("wx", "wy", "wz", "vx", "vy", "vz")
 
     def __init__(self, retraction: str = "cayley"):
         self.retraction = _known(retraction)

@@ -29,6 +29,11 @@ class Space(eqx.Module):
     size: eqx.AbstractVar[int]
     names: eqx.AbstractVar[tuple[str, ...]]
 
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The names of the entries of a velocity."""
+        return self.names if self.dim == self.size else tuple(f"{i}" for i in range(self.dim))
+
     @abstractmethod
     def retract(self, q: Float[Array, " size"], delta: Float[Array, " dim"]) -> Float[Array, " size"]:
         """The configuration that lies δ away from q."""
@@ -133,6 +138,10 @@ class Power(Space):
         self.dim, self.size = count * space.dim, count * space.size
         self.names = tuple(f"{name}{i}" for i in range(count) for name in space.names)
 
+    @property
+    def directions(self) -> tuple[str, ...]:
+        return tuple(f"{name}{i}" for i in range(self.count) for name in self.space.directions)
+
     def _nodes(self, x: Array) -> Array:
         return x.reshape(self.count, -1)
 
@@ -182,6 +191,10 @@ class Product(Space):
         self.spaces = spaces
         self.dim, self.size = sum(s.dim for s in spaces), sum(s.size for s in spaces)
         self.names = tuple(name for space in spaces for name in space.names)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        return tuple(name for space in self.spaces for name in space.directions)
 
     def _each(self, kind: str, *values: Array) -> list[tuple[Array, ...]]:
         """The parts of vectors (kind "dim") and of configurations (kind "size") that belong to each space."""

@@ -203,6 +203,9 @@ NUMBERS = {
     "num_steps text": (lambda: solve(num_steps="100"), "num_steps must be a positive whole number; got '100'"),
     "num_steps a list": (lambda: solve(num_steps=[10]), "num_steps must be a positive whole number"),
     "num_steps beyond counting": (lambda: solve(num_steps=2**40), "num_steps is 1099511627776, and 2147483647 is the most"),
+    "more steps than fit into memory": (
+        lambda: solve(carom.System(lambda q, v: 0.5 * v @ v), q0=np.zeros(400), v0=np.zeros(400), num_steps=2**31 - 1),
+        r"need 1.28e\+04 GiB, and .* are free: keep every .* with stride="),
     "stride zero": (lambda: solve(stride=0), "stride must be a positive whole number; got 0"),
     "stride a half": (lambda: solve(stride=1.5), "stride must be a positive whole number; got 1.5"),
     "stride None": (lambda: solve(stride=None), "stride must be a positive whole number; got None"),

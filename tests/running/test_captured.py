@@ -277,7 +277,7 @@ def test_what_hides_its_state_is_compared_by_identity():
 
 
 def test_frozen_functions_are_forgotten_and_can_be_pickled():
-    from carom import captured
+    from carom.captured import frozen as captured
 
     function = freeze((lambda g: lambda q: g * q)(np.arange(7.0)))
     key = function.key

@@ -12,7 +12,8 @@ from carom.methods import replay
 from carom.methods.method import Method, State, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, OK
 from carom.methods.variational import interfaces
-from carom.methods.variational.rules import DIRECTIONS, Composition, FlowMap, Rule, Trapezoidal
+from carom.methods.variational.flow import FlowMap
+from carom.methods.variational.rules import DIRECTIONS, Composition, Rule, Trapezoidal
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step
 from carom.system.mechanics import Mechanics
 from carom.system.system import System

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 
@@ -26,3 +27,13 @@ class FlowMap:
 
     def __call__(self, q, p, t, h) -> Flow:
         return self.function(q, p, t, h)
+
+
+class Tableau(NamedTuple):
+    """The numbers of (1)–(5) of carom/methods/variational/rules.py."""
+
+    nodes: np.ndarray  #       c[i]
+    weights: np.ndarray  #     β[i]
+    positions: np.ndarray  #   a[i, j]
+    velocities: np.ndarray  #  ℓ[i, j]
+    ends: np.ndarray  #        b[j]

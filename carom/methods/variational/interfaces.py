@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from carom.methods.method import Glide, ImpactTable, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, TABLE_FULL, TOO_MANY_IMPACTS
-from carom.methods.variational.rules import FlowMap
+from carom.methods.variational.flow import FlowMap
 from carom.numerics.bracketing import is_narrow, open_bracket, propose, update
 from carom.system.mechanics import Mechanics
 from carom.xla.kernel import once, sealed

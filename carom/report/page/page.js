@@ -13,7 +13,7 @@
   const hits = { t: unpack(data.impacts.t, "f8"), step: unpack(data.impacts.step, "i4"),
     contact: unpack(data.impacts.contact, "i4"), impulse: unpack(data.impacts.impulse, "f4"), names: data.impacts.names };
   const panels = data.panels.map((panel) => ({ ...panel,
-    series: panel.series.map((s) => ({ name: s.name, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
+    series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
   const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: unpack(data.film.points, "f4") };
 
   // How many entries of a sorted array lie at or before x.
@@ -73,7 +73,7 @@
   const several = hits.names.length > 1 && hits.names.length <= 8;
   const layers = []; // one per trace: how to compute it for a range of time
   function buildSeries() {
-    const traces = [], count = panels.length + (hits.t.length ? 1 : 0), gap = 0.035;
+    const traces = [], count = panels.length + (hits.t.length ? 1 : 0), gap = narrow() ? 0.07 : 0.035;
     const each = (1 - gap * (count - 1)) / count, yaxes = {};
     const place = (i) => [Math.max(0, 1 - (i + 1) * each - i * gap), 1 - i * (each + gap)];
     const add = (compute, trace) => { layers.push(compute); traces.push({ type: "scatter", mode: "lines", x: [], y: [], ...trace }); };
@@ -82,23 +82,25 @@
     panels.forEach((panel, p) => {
       const id = p + 2;
       yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: plain(panel.title), standoff: 4 }, exponentformat: "power", automargin: true });
-      panel.series.forEach((s, k) => add((from, to) => thin(s.t, s.y, from, to), { yaxis: "y" + id, name: plain(s.name),
-        line: { width: 1.3, color: look.colours[k % 8] }, showlegend: panel.series.length > 1, legend: "legend" + (p + 1),
+      panel.series.forEach((s) => add((from, to) => thin(s.t, s.y, from, to), { yaxis: "y" + id, name: plain(s.name),
+        line: { width: 1.3, color: look.colours[s.colour % 8] }, showlegend: panel.series.length > 1, legend: "legend" + (p + 1),
         hovertemplate: "%{y:.6g}<extra>" + plain(s.name) + "</extra>" }));
     });
     if (hits.t.length) {
       const p = panels.length, id = p + 2;
       yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: "impulse", standoff: 4 }, rangemode: "tozero", automargin: true });
       const groups = several ? hits.names.map((name, c) => [c, name]) : [[-1, "impact"]];
-      groups.forEach(([c, name], k) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several,
-        legend: "legend" + (p + 1), line: { width: 1.3, color: look.colours[(k + 1) % 8] },
+      groups.forEach(([c, name]) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several,
+        legend: "legend" + (p + 1), line: { width: 1.3, color: look.colours[Math.max(c, 0) % 8] }, // that of its gap
         hovertemplate: "impulse %{y:.5g}<extra>" + plain(name) + "</extra>" }));
     }
-    const layout = { ...base(), ...yaxes, height: (narrow() ? 130 : 150) * count + 50, margin: { l: 72, r: 12, t: 8, b: 40 }, hovermode: "x",
+    const named = Math.min(18, Math.max(0, ...traces.filter((trace) => trace.showlegend).map((trace) => trace.name.length + 5)));
+    const layout = { ...base(), ...yaxes, height: (narrow() ? 130 : 150) * count + 50, margin: { l: 72, r: named && !narrow() ? 24 + 7 * named : 12, t: narrow() ? 24 : 8, b: 40 }, hovermode: "x",
       hoverdistance: 30, dragmode: narrow() ? false : "zoom", uirevision: "keep",
       xaxis: axis({ range: [t0, t1], title: { text: "time" }, anchor: "y" + (count + 1), domain: [0, 1] }) };
-    for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = { x: 1, xanchor: "right", y: place(p)[1], yanchor: "top", orientation: "h",
-      bgcolor: look.paper + "c0", font: { size: 11 } };
+    for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = narrow() // beside the panels or above them, never on the curves
+      ? { x: 0, xanchor: "left", y: place(p)[1], yanchor: "bottom", orientation: "h", bgcolor: "rgba(0,0,0,0)", font: { size: 10 } }
+      : { x: 1.005, xanchor: "left", y: place(p)[1], yanchor: "top", orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 11 }, itemwidth: 30 };
     return [traces, layout];
   }
   function visible() { const r = $("series").layout.xaxis.range; return [Math.min(r[0], r[1]), Math.max(r[0], r[1])]; }
@@ -174,7 +176,10 @@
     const layout = { ...base(), height: motionHeight(), margin: { l: 48, r: 12, t: 8, b: 28 }, showlegend: false, uirevision: "keep", hovermode: false };
     if (film.dim === 3) {
       const box = (d) => axis({ range: [film.low[d], film.high[d]], backgroundcolor: look.paper, title: { text: AXES[d] } });
-      layout.scene = { xaxis: box(0), yaxis: box(1), zaxis: box(2), aspectmode: "data", uirevision: "keep" };
+      const size = AXES.map((_, d) => film.high[d] - film.low[d]), unit = 1.5 / Math.hypot(...size); // the whole box is seen from where one stands
+      layout.scene = { xaxis: box(0), yaxis: box(1), zaxis: box(2), aspectmode: "manual", uirevision: "keep",
+        aspectratio: { x: size[0] * unit, y: size[1] * unit, z: size[2] * unit },
+        camera: { eye: { x: 1.15, y: -1.35, z: 0.7 }, center: { x: 0, y: 0, z: -0.08 } } };
       layout.margin = { l: 0, r: 0, t: 0, b: 0 };
     } else {
       layout.dragmode = narrow() ? false : "pan";
@@ -235,7 +240,7 @@
     const text = $("happening");
     text.classList.toggle("now", clock < glowUntil);
     if (hits.t.length) text.textContent = count ? `impact ${count} of ${hits.t.length}: ${hits.names[hits.contact[count - 1]]} at t = ${format(hits.t[count - 1])}`
-                                                : `${hits.t.length} impacts ahead`;
+                                                : `${hits.t.length} impact${hits.t.length === 1 ? "" : "s"} ahead`;
     cursor();
     if (!passed) showRow(count - 1);
   }

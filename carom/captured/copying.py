@@ -1,0 +1,103 @@
+"""A function, with everything that it captures and that somebody could change, copied."""
+
+import functools
+import types
+from typing import Any
+
+import jax
+import numpy as np
+
+from carom.captured.reading import PLAIN, inside_jit, installed, is_library, keeps_to_itself, members, state_of, what_is_read
+
+
+class Copier:
+    """Copies a function with everything that it captures and that somebody could change."""
+
+    def __init__(self) -> None:
+        self.copies: dict[int, Any] = {}
+        self.alive: list[Any] = []
+        self.attributes: frozenset[str] = frozenset()
+        self.shared = False
+
+    def copy(self, x: Any) -> Any:
+        if type(x) in PLAIN or isinstance(x, (np.generic, jax.core.Tracer, jax.Array)):
+            return x
+        if id(x) in self.copies:
+            return self.copies[id(x)]
+        self.alive.append(x)
+        self.copies[id(x)] = x  # for those that refer to themselves, unless a better one is known soon
+        self.copies[id(x)] = copied = self.compound(x)
+        return copied
+
+    def compound(self, x: Any) -> Any:
+        jitted = inside_jit(x)
+        if isinstance(x, np.ndarray):
+            return x.copy()
+        if isinstance(x, types.FunctionType):
+            return x if is_library(x) else self.function(x)
+        if jitted is not None:
+            return x if is_library(jitted) else self.copy(jitted)
+        if isinstance(x, types.ModuleType):
+            return x if installed(x.__name__) else self.module(x)
+        if isinstance(x, type):
+            functions = (types.FunctionType, staticmethod, classmethod, property)
+            self.shared |= not is_library(x) and any(not isinstance(value, functions) for _, value in members(x))
+            return x
+        if type(x) in (list, tuple, set, frozenset):
+            return type(x)(self.copy(y) for y in x)
+        if isinstance(x, tuple) and hasattr(x, "_make"):
+            return x._make(self.copy(y) for y in x)  # pyright: ignore[reportAttributeAccessIssue]
+        if type(x) is dict:
+            return {key: self.copy(value) for key, value in x.items()}
+        if isinstance(x, functools.partial):
+            return functools.partial(self.copy(x.func), *self.copy(x.args), **self.copy(x.keywords))
+        if isinstance(x, types.MethodType):
+            return types.MethodType(self.copy(x.__func__), self.copy(x.__self__))
+        return self.object(x)
+
+    def function(self, f: types.FunctionType) -> types.FunctionType:
+        reads = what_is_read(f.__code__)
+        if reads.writes or {"globals", "eval", "exec"} & set(reads.names):
+            return f  # it means the variables themselves
+        outer, self.attributes = self.attributes, self.attributes | reads.attributes
+        cells = tuple(types.CellType() for _ in f.__closure__ or ())
+        known = f.__globals__ if installed(f.__module__ or "") else {}
+        scope: dict[str, Any] = known or {n: f.__globals__[n] for n in f.__globals__ if n.startswith("__")}
+        copied = types.FunctionType(f.__code__, scope, f.__name__, None, cells or None)
+        self.copies[id(f)] = copied
+        for name, cell, old in zip(f.__code__.co_freevars, cells, f.__closure__ or (), strict=True):
+            try:
+                value = old.cell_contents
+            except ValueError:
+                continue
+            cell.cell_contents = value if name in reads.grown else self.copy(value)
+        for name in reads.names if not known else ():
+            if name in f.__globals__:
+                scope[name] = f.__globals__[name] if name in reads.grown else self.copy(f.__globals__[name])
+        copied.__defaults__, copied.__kwdefaults__ = self.copy(f.__defaults__), self.copy(f.__kwdefaults__)
+        copied.__dict__.update(self.copy(f.__dict__))
+        copied.__module__, copied.__qualname__, copied.__doc__ = f.__module__, f.__qualname__, f.__doc__
+        self.attributes = outer
+        return copied
+
+    def module(self, x: types.ModuleType) -> types.ModuleType:
+        copied = types.ModuleType(x.__name__)
+        self.copies[id(x)] = copied
+        copied.__dict__.update(vars(x))
+        copied.__dict__.update({name: self.copy(vars(x)[name]) for name in self.attributes & vars(x).keys()})
+        return copied
+
+    def object(self, x: Any) -> Any:
+        state = None if keeps_to_itself(x) else state_of(x)
+        if state is None:
+            return x
+        self.copy(type(x))
+        try:
+            copied = object.__new__(type(x))
+        except TypeError:  # part of it is written in C
+            self.shared = True
+            return x
+        self.copies[id(x)] = copied
+        for name, value in state.items():
+            object.__setattr__(copied, name, self.copy(value))
+        return copied

@@ -1,0 +1,248 @@
+"""What a function computes, as one tuple: its code, and the values that the code reads."""
+
+import dis
+import enum
+import functools
+import hashlib
+import sys
+import types
+import weakref
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, np.dtype)
+_GROWERS = frozenset(["append", "extend", "insert", "setdefault", "update", "pop", "add", "clear", "remove"])
+_LARGEST = 50_000  # parts of one function; what lies beyond is compared by identity
+
+
+class _Reads(NamedTuple):
+    """What a code object refers to."""
+
+    key: tuple  #                   the code itself, wherever it was written
+    names: tuple[str, ...]  #       globals
+    attributes: frozenset[str]  #   of anything
+    grown: frozenset[str]  #        captured containers that the code changes
+    writes: bool  #                 it assigns to globals or to captured variables
+
+
+@functools.lru_cache(4096)
+def what_is_read(code: types.CodeType) -> _Reads:
+    names: dict[str, None] = {}
+    attributes: set[str] = set()
+    grown: set[str] = set()
+    writes, last = False, ""
+    constants: list[Any] = []
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names[step.argval] = None
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            attributes.add(step.argval)
+            if step.argval in _GROWERS and last:
+                grown.add(last)
+        elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            writes = True
+        elif step.opname in ("STORE_DEREF", "DELETE_DEREF"):
+            writes |= step.argval in code.co_freevars
+        last = step.argval if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF") else ""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = what_is_read(constant)
+            names |= dict.fromkeys(inner.names)
+            attributes |= inner.attributes
+            grown |= inner.grown
+            writes |= inner.writes
+            constants.append(inner.key)
+        else:
+            constants.append((type(constant).__name__, repr(constant)))
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    key = (code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, *shape)
+    return _Reads(key, tuple(names), frozenset(attributes), frozenset(grown), writes)
+
+
+@functools.lru_cache(1024)
+def installed(module: str) -> bool:
+    """Does a module belong to Python or to an installed package? Those are taken to be constant."""
+    root = module.partition(".")[0]
+    if root in sys.stdlib_module_names or root == __name__.partition(".")[0]:
+        return True
+    file = getattr(sys.modules.get(root), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def is_library(x: Any) -> bool:
+    """A function or class on the top level of an installed package."""
+    inner = "<locals>" in getattr(x, "__qualname__", "") or getattr(x, "__closure__", None) is not None
+    return not inner and installed(getattr(x, "__module__", None) or "builtins")
+
+
+def inside_jit(x: Any) -> Any:
+    """The function inside `jax.jit(function)`, or None."""
+    inner = getattr(x, "__wrapped__", None)
+    return inner if inner is not None and hasattr(x, "lower") and not isinstance(x, types.FunctionType) else None
+
+
+def state_of(x: Any) -> dict[str, Any] | None:
+    """The attributes of an object; None if it hides them."""
+    slots = [s for c in type(x).__mro__ for s in _slots(c)]
+    if not hasattr(x, "__dict__") and not slots:
+        return None
+    return {**getattr(x, "__dict__", {}), **{s: getattr(x, s) for s in slots if hasattr(x, s)}}
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    slots = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(s for s in slots if s not in ("__dict__", "__weakref__"))
+
+
+def keeps_to_itself(x: Any) -> bool:
+    """Members of enumerations, and what Python's own library is made of (loggers, locks, files): one does not look into these."""
+    python = type(x).__module__.partition(".")[0] in sys.stdlib_module_names
+    return isinstance(x, enum.Enum) or (python and not isinstance(x, types.SimpleNamespace))
+
+
+class Reader:
+    """Walks through what a function captures and writes it down."""
+
+    def __init__(self) -> None:
+        self.tokens: list[Any] = []
+        self.kept: list[Any] = []
+        self.seen: dict[int, int] = {}
+        self.alive: list[Any] = []
+        self.attributes: frozenset[str] = frozenset()
+
+    def read(self, function: Any) -> tuple:
+        self.value(function)
+        return tuple(self.tokens)
+
+    def same(self, x: Any) -> None:
+        self.tokens += ("is", id(x))
+        self.kept.append(x)
+
+    def value(self, x: Any) -> None:
+        kind = type(x)
+        if kind in PLAIN or isinstance(x, np.generic):
+            self.tokens += (kind.__name__, repr(x))
+        elif isinstance(x, jax.core.Tracer):
+            self.same(x)
+        elif isinstance(x, jax.Array):
+            self.tokens += ("array", str(x.dtype), x.shape, _bytes_of(x))
+        elif isinstance(x, np.ndarray) and x.dtype != object:
+            self.tokens += ("array", str(x.dtype), x.shape, _digest(x))
+        elif id(x) in self.seen:
+            self.tokens += ("seen", self.seen[id(x)])
+        elif len(self.tokens) > _LARGEST:
+            self.same(x)
+        else:
+            self.seen[id(x)] = len(self.seen)
+            self.alive.append(x)
+            self.compound(x)
+
+    def compound(self, x: Any) -> None:
+        jitted = inside_jit(x)
+        if isinstance(x, (types.FunctionType, type, types.BuiltinFunctionType)) and is_library(x):
+            self.same(x)
+        elif isinstance(x, types.FunctionType):
+            self.function(x)
+        elif jitted is not None:
+            self.same(x) if is_library(jitted) else self.value(jitted)
+        elif isinstance(x, types.ModuleType):
+            self.module(x)
+        elif isinstance(x, type):
+            self.own_class(x)
+        elif isinstance(x, dict):
+            self.all(type(x).__name__, (y for pair in x.items() for y in pair))
+        elif isinstance(x, (list, tuple)):
+            self.all(type(x).__qualname__, x)
+        elif isinstance(x, (set, frozenset)):
+            self.all(type(x).__name__, sorted(x, key=repr))
+        elif isinstance(x, functools.partial):
+            self.all("partial", (x.func, x.args, x.keywords))
+        elif isinstance(x, types.MethodType):
+            self.all("method", (x.__func__, x.__self__))
+        elif isinstance(x, (staticmethod, classmethod)):
+            self.value(x.__func__)
+        elif isinstance(x, property):
+            self.all("property", (x.fget,))
+        else:
+            self.object(x)
+
+    def all(self, kind: str, values: Any) -> None:
+        self.tokens += (kind, "(")
+        for value in values:
+            self.value(value)
+        self.tokens.append(")")
+
+    def function(self, f: types.FunctionType) -> None:
+        reads = what_is_read(f.__code__)
+        outer, self.attributes = self.attributes, self.attributes | reads.attributes
+        self.tokens += ("function", reads.key)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            value = _content(cell)
+            self.same(value) if name in reads.grown else self.value(value)
+        self.all("defaults", (f.__defaults__, f.__kwdefaults__))
+        if f.__dict__:
+            self.value(f.__dict__)
+        for name in reads.names if not installed(f.__module__ or "") else ():
+            if name in f.__globals__:
+                self.tokens.append(name)
+                self.same(f.__globals__[name]) if name in reads.grown else self.value(f.__globals__[name])
+        self.attributes = outer
+
+    def module(self, x: types.ModuleType) -> None:
+        self.tokens += ("module", x.__name__)
+        if not installed(x.__name__):
+            known = vars(x)
+            for name in sorted(self.attributes & known.keys()):
+                self.tokens.append(name)
+                self.value(known[name])
+
+    def own_class(self, x: type) -> None:
+        self.tokens += ("class", x.__qualname__)
+        for name, value in members(x):
+            self.tokens.append(name)
+            self.value(value)
+        self.all("bases", x.__bases__)
+
+    def object(self, x: Any) -> None:
+        state = None if keeps_to_itself(x) else state_of(x)
+        if state is None:
+            self.same(x)
+            return
+        self.value(type(x))
+        for name, value in state.items():
+            self.tokens.append(name)
+            self.value(value)
+
+
+def members(cls: type) -> list[tuple[str, Any]]:
+    """What a class adds: its functions, and its data."""
+    functions = (types.FunctionType, staticmethod, classmethod, property)
+    return [(n, x) for n, x in vars(cls).items() if isinstance(x, functions) or not (n.startswith("__") or n == "_abc_impl")]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet filled
+        return "an empty cell"
+
+
+def _digest(x: np.ndarray) -> bytes:
+    data = np.ascontiguousarray(x).tobytes()
+    return data if len(data) <= 64 else hashlib.blake2b(data, digest_size=32).digest()
+
+
+_DIGESTS: dict[int, tuple[Any, bytes]] = {}  # of arrays that cannot change
+
+
+def _bytes_of(x: jax.Array) -> bytes:
+    found = _DIGESTS.get(id(x))
+    if found is not None and found[0]() is x:
+        return found[1]
+    digest = _digest(np.asarray(jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x))
+    key = id(x)
+    _DIGESTS[key] = weakref.ref(x, lambda _: _DIGESTS.pop(key, None)), digest
+    return digest

@@ -1,0 +1,99 @@
+"""How fast neighbours part: Lyapunov exponents, through impacts.
+
+A perturbation δx of the state x = (q, p) goes along with the exact derivative of the discrete flow, impacts included (that of an
+impact time is in it, so nothing jumps). A frame of perturbations is carried over `every` steps and made orthogonal again,
+
+    Φ'(x_k) Q_k = Q_{k+1} R_{k+1},        λ_i = Σ_k log (R_k)_ii / T.                                              (1)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.errors import InputError
+from carom.methods.method import State
+from carom.methods.replay import run
+from carom.named import frozen
+from carom.running.checks import check_problem
+from carom.running.options import check_grid, check_method, whole
+from carom.system.system import System
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """Lyapunov exponents per unit of time, largest first; `so_far` shows how they settled, [blocks, exponents] at the times t."""
+
+    values: np.ndarray
+    t: np.ndarray
+    so_far: np.ndarray
+    q: np.ndarray  # the state at the end
+    p: np.ndarray
+
+
+def lyapunov(
+    system: System,
+    method: Any,
+    q0: Any,
+    v0: Any,
+    *,
+    dt: float,
+    num_steps: int,
+    params: Any = None,
+    t0: float = 0.0,
+    exponents: int | None = None,
+    every: int = 10,
+    max_impacts: int = 16,
+) -> Exponents:
+    """The largest Lyapunov exponents of a motion (by default all of them).
+
+    Perturbations are made orthogonal after `every` steps, in which at most `max_impacts` impacts may happen.
+    """
+    step, total = check_grid(dt, num_steps)
+    check_method(method)
+    problem = check_problem(frozen(system), q0, v0, params, t0)
+    n = problem.q0.size
+    if problem.p0.size != n:
+        raise InputError("Lyapunov exponents are computed on vector spaces")
+    count = 2 * n if exponents is None else whole(exponents, "exponents", most=2 * n)
+    length = min(whole(every, "every"), total)
+    start = jnp.concatenate([problem.q0, problem.p0])
+    frame = jnp.linalg.qr(jax.random.normal(jax.random.key(0), (2 * n, count)))[0]
+    blocks, rows = total // length, whole(max_impacts, "max_impacts")
+    x, logs, status = _carried(
+        method, problem.system, problem.params, start, frame, problem.t0, jnp.asarray(step), blocks, length, rows
+    )
+    logs, status = np.asarray(logs), np.asarray(status)
+    if np.any(status != 0):
+        first = int(np.argmax(status != 0))
+        raise InputError(
+            f"the run failed between steps {first * length} and {(first + 1) * length} (or had more than {rows} impacts there): "
+            "solve says why; a smaller `every` or a larger `max_impacts` may help"
+        )
+    t = step * length * np.arange(1, blocks + 1)
+    so_far = np.cumsum(logs, axis=0) / t[:, None]
+    x = np.asarray(x)
+    return Exponents(so_far[-1], float(problem.t0) + t, so_far, x[:n], x[n:])
+
+
+@eqx.filter_jit
+def _carried(method, system, params, start, frame, t0, dt, blocks: int, length: int, rows: int):
+    n = start.shape[0] // 2
+
+    def block(carry, i):
+        x, frame = carry
+
+        def end(x):
+            out = run(method, system, params, State(t0 + i * length * dt, x[:n], x[n:]), dt, length, rows)
+            return jnp.concatenate([out.q[-1], out.p[-1]]), out.status
+
+        along = lambda d: jax.jvp(lambda y: end(y)[0], (x,), (d,))  # noqa: E731
+        ends, pushed = jax.vmap(along, out_axes=(None, 1), in_axes=1)(frame)
+        q, r = jnp.linalg.qr(pushed)
+        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), end(x)[1])
+
+    (x, _), (logs, status) = jax.lax.scan(block, (start, frame), jnp.arange(blocks))
+    return x, logs, status

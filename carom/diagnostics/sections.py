@@ -1,0 +1,48 @@
+"""Poincaré sections: where a run crosses a surface."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from carom.errors import InputError
+from carom.named import Named
+from carom.results.solution import Solution
+
+
+class Section(NamedTuple):
+    """The crossings, one row each."""
+
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+
+
+def poincare(solution: Solution, section: Callable[..., Any], direction: int = 1) -> Section:
+    """The states at which `section(q, v, t, params)` goes through zero: upwards (1), downwards (−1) or both ways (0).
+
+    Crossings are looked for from grid point to grid point and located in the dense output of the run, impacts included. The natural
+    section of a system with impacts is its table of impacts: `solution.impacts.q` and `.p_after`.
+    """
+    if direction not in (-1, 0, 1):
+        raise InputError(f"direction must be 1, -1 or 0; got {direction!r}")
+    surface, dense = Named(section, ("q", "v", "t", "params"), "section"), solution.dense
+
+    def height(t: np.ndarray) -> np.ndarray:
+        q, v = dense.q(t), dense.v(t)
+        rows = [surface(q=jnp.asarray(a), v=jnp.asarray(b), t=c, params=solution.params) for a, b, c in zip(q, v, t, strict=True)]
+        return np.asarray(rows, float).reshape(len(t))
+
+    at = [surface(q=a, v=b, t=c, params=solution.params) for a, b, c in zip(solution.q, solution.v, solution.t, strict=True)]
+    values = np.asarray(at, float).reshape(len(solution.t))
+    up, down = (values[:-1] < 0) & (values[1:] >= 0), (values[:-1] > 0) & (values[1:] <= 0)
+    steps = np.flatnonzero({1: up, -1: down, 0: up | down}[direction])
+    if not len(steps):
+        return Section(np.zeros(0), np.zeros((0, solution.q.shape[1])), np.zeros((0, solution.p.shape[1])))
+    low, high, sign = solution.t[steps].copy(), solution.t[steps + 1].copy(), np.where(up[steps], 1.0, -1.0)
+    for _ in range(52):  # bisection to the last bit of the step
+        middle = 0.5 * (low + high)
+        before = sign * height(middle) < 0
+        low, high = np.where(before, middle, low), np.where(before, high, middle)
+    return Section(high, dense.q(high), dense.v(high))

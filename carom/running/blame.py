@@ -1,0 +1,43 @@
+"""Which function of a system is not finite where a run ended."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.named import Named
+from carom.system.system import System
+
+AHEAD = (0.0, 0.5, 1.0, 2.0)  # of a step beyond the last good state
+
+
+def blame(system: System, params: Any, q: Any, v: Any, t: float, dt: float) -> str:
+    """The function that is not finite on the way that the motion was taking, or whose slope is not; "" if all of them are."""
+    functions: list[tuple[str, Named]] = [
+        (f"the {f.role}", f) for f in (system.force, system.constraints, system.lagrangian, system.hamiltonian) if f is not None
+    ]
+    functions += [(f"the gap of contact {c.name or i!r}", c.gap) for i, c in enumerate(system.contacts)]
+    functions += [(f"joint {j.name or i!r}", j.g) for i, j in enumerate(system.joints)]
+    q, v = jnp.asarray(q), jnp.asarray(v)
+    if q.shape != v.shape or not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
+        return ""
+    for part in AHEAD:
+        at, time = q + part * dt * v, jnp.asarray(t + part * dt)
+        for name, function in functions:
+            value, slope = _value_and_slope(function, params, at, v, time)
+            for what, found in ((name, value), (f"the slope of {name}", slope)):
+                if not np.all(np.isfinite(found)):
+                    where = np.array2string(np.asarray(at), precision=6, separator=", ")
+                    return f"{what} is {_sign(found)} at q = {where}, t = {float(time):.9g}"
+    return ""
+
+
+def _value_and_slope(function: Named, params: Any, q, v, t) -> tuple[np.ndarray, np.ndarray]:
+    of = lambda q: jnp.atleast_1d(jnp.asarray(function(q=q, v=v, p=v, t=t, params=params), float)).reshape(-1)  # noqa: E731
+    value, slope = jax.jvp(of, (q,), (v,))
+    return np.asarray(value), np.asarray(slope)
+
+
+def _sign(values: np.ndarray) -> str:
+    return "not a number" if np.any(np.isnan(values)) else "infinite"

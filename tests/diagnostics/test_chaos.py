@@ -1,0 +1,85 @@
+"""Lyapunov exponents and multipliers through impacts, against what is known exactly."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TRAPEZOIDAL
+from scipy.optimize import brentq
+
+import carom
+from carom.diagnostics import lyapunov, periodic_orbit, poincare
+
+RADIUS, DISTANCE = 1.0, 3.0
+DISCS = carom.System(
+    lambda q, v: 0.5 * v @ v,
+    [
+        carom.Contact(lambda q: jnp.sqrt(q @ q) - RADIUS, name="left"),
+        carom.Contact(lambda q: jnp.sqrt((q[0] - DISTANCE) ** 2 + q[1] ** 2) - RADIUS, name="right"),
+    ],
+)
+
+
+def test_a_particle_between_two_discs():
+    """It goes to and fro on the line of the centres, unstably: a wavefront with curvature 0 is mapped in one flight L and one
+    reflection by (1, L; 2/R, 1 + 2L/R), whose eigenvalues μ, 1/μ satisfy μ + 1/μ = 2 + 2L/R. By symmetry it stays on that line."""
+    flight = DISTANCE - 2 * RADIUS
+    trace = 2 + 2 * flight / RADIUS
+    exact = np.log(trace / 2 + np.sqrt(trace**2 / 4 - 1)) / flight
+    found = lyapunov(DISCS, TRAPEZOIDAL, [1.5, 0.0], [1.0, 0.0], dt=0.1, num_steps=2000, every=10)
+    assert found.values[0] == pytest.approx(exact, rel=1e-3)  # the frame turns into place once: O(1/T)
+    assert found.values == pytest.approx([exact, 0, 0, -exact], abs=0.05)  # pairs, and two directions that do not part: log T / T
+    assert abs(found.values.sum()) < 1e-9  # volume is kept
+    late = (found.so_far[-1] * 200 - found.so_far[99] * 100)[0] / 100
+    assert late == pytest.approx(exact, rel=1e-9)  # once in place, to rounding
+
+
+def test_control_a_particle_between_two_walls_does_not_part_from_its_neighbours():
+    walls = carom.System(lambda q, v: 0.5 * v @ v, [carom.Contact(lambda q: jnp.stack([q[0], 1 - q[0]]))])
+    found = lyapunov(walls, TRAPEZOIDAL, [0.5, 0.0], [1.0, 0.3], dt=0.1, num_steps=2000, every=10, exponents=1)
+    assert found.values[0] < 0.06  # log(200)/200: they part in proportion to time
+
+
+# -- a ball on a vibrating table -----------------------------------------------------------------------------------------
+
+E = 0.5
+TABLE = carom.System(
+    lambda q, v: 0.5 * v @ v - q[0],  # gravity 1, the table swings with frequency 1: Γ is its amplitude
+    [carom.Contact(lambda q, t, params: q[0] - params["gamma"] * jnp.sin(t), E, name="table")],
+)
+PERIOD = 2 * np.pi
+
+
+def bouncing(gamma, guess=None):
+    """One impact in each period, at the phase with Γ cos φ = π (1 − e)/(1 + e); it leaves with speed π."""
+    phase = np.arccos(np.pi * (1 - E) / (1 + E) / gamma)
+    speed = np.pi
+    start = [gamma * np.sin(phase) + speed * 0.5 - 0.125], [speed - 0.5]
+    q0, v0 = start if guess is None else guess
+    return periodic_orbit(
+        TABLE, TRAPEZOIDAL, q0, v0, dt=PERIOD / 64, num_steps=64, params={"gamma": gamma}, t0=float(phase) + 0.5, max_impacts=4
+    )
+
+
+def test_the_period_doubles_where_it_must():
+    """Γ₂ = √((π(1 − e)/(1 + e))² + (2(1 + e²)/(1 + e)²)²) = 1.5268237 at e = 0.5, where a multiplier is −1; det Φ' = e² always."""
+    first, second = np.pi * (1 - E) / (1 + E), 2 * (1 + E**2) / (1 + E) ** 2
+    exact = np.hypot(first, second)
+    assert exact == pytest.approx(1.5268237, abs=5e-8)
+
+    def beyond(gamma):
+        return float(np.min(bouncing(gamma).multipliers.real)) + 1
+
+    below, above = bouncing(1.45), bouncing(1.6)
+    assert below.stable and not above.stable and below.impacts == above.impacts == 1
+    assert np.linalg.det(below.jacobian) == pytest.approx(E**2, rel=1e-9)
+    assert brentq(beyond, 1.45, 1.6, xtol=1e-10) == pytest.approx(exact, abs=1e-6)
+
+
+def test_the_section_of_an_oscillator_is_a_point():
+    oscillator = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q)
+    method = carom.VariationalCollision(carom.Composition(carom.Trapezoidal(), 4))
+    run = carom.solve(oscillator, method, [1.0], [0.0], dt=0.05, num_steps=400)
+    up = poincare(run, lambda q: q[0])
+    assert len(up.t) == 3 and np.max(np.abs(up.q)) < 1e-12 and np.all(up.v > 0)
+    assert np.diff(up.t) == pytest.approx(2 * np.pi, abs=1e-5)  # order 4 at dt = 0.05
+    assert len(poincare(run, lambda q: q[0], direction=0).t) == 6 and len(poincare(run, lambda q: q[0] - 5).t) == 0
