@@ -143,7 +143,7 @@ class Hybrid(Method):
     def _press(self, mechanics: Mechanics, start: StepStart, table) -> StepEnd:
         """One step of the contact method; (2) counts the steps without contact. Rows that a flight wrote are free again."""
         mode, contacts = start.memory, mechanics.contacts
-        velocity = jnp.where(mode.presses, mode.velocity, mechanics.velocity(start.q, start.p, start.t))
+        velocity = jnp.where(mode.presses, mode.velocity, mechanics.loose().velocity(start.q, start.p, start.t))
         end = self.contact.one_step(mechanics, start._replace(memory=velocity, table=table))
         assert end.record is not None
         k = contacts.num_faces

@@ -236,7 +236,7 @@ def digest_of(tree: Any, problem: Any = None) -> str:
 
 def _of_function(function: Named, problem: Any) -> str:
     """What a function computes, whatever its text: the operations that JAX traces, and the constants in them."""
-    traced = jax.make_jaxpr(lambda q, v, t, params: function(q=q, v=v, t=t, params=params))(
+    traced = jax.make_jaxpr(lambda q, v, t, params: function(q=q, v=v, p=v, t=t, params=params))(
         problem.q0, problem.v0, problem.t0, problem.params
     )
     constants = [checksum(np.asarray(constant)) for constant in traced.consts]

@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 class _Probe(NamedTuple):
     lagrangian: jax.Array
     here: Here
-    other_mass: jax.Array  # at another velocity
+    other_mass: jax.Array  # at rest
     force: jax.Array
     gaps: jax.Array
     rounding: jax.Array
@@ -105,7 +105,7 @@ def _probe(system: System, params: Any, q, v, t) -> _Probe:
     return _Probe(
         m.lagrangian(q, v, t),
         look(m, q, v, t),
-        m.mass(q, 0.5 * v, t),
+        m.mass(q, jnp.zeros_like(v), t),
         m.functions.force(q, v, t),
         gaps,
         width,
@@ -214,8 +214,7 @@ def check_quaternions(system: System, q: np.ndarray, where: str = "") -> None:
 
 def needs_of(system: Any) -> frozenset[str]:
     """What a system asks of a method, before anything is computed."""
-    if not isinstance(system, System):
-        raise InputError(f"system must be a carom.System; got {type(system).__name__}")
+    check_system(system)
     return system.needs
 
 
@@ -225,6 +224,11 @@ def _hidden_needs(probe: _Probe, touches: bool) -> frozenset[str]:
     change = np.max(np.abs(probe.here.mass - probe.other_mass))
     if not change <= 1e-8 * np.max(np.abs(probe.here.mass)):
         found.add("energy not quadratic")
+        if not np.linalg.cond(probe.other_mass) < 1e12:
+            raise InputError(
+                "the energy is not quadratic in the velocities and has no mass at rest (∂²L/∂v² at v = 0 has no inverse): momenta "
+                "near rest determine no velocity. Add a small quadratic term"
+            )
     if touches:
         found.add("contacts along massless directions")
     if probe.degenerate:

@@ -12,6 +12,7 @@ from carom.methods.replay import Run, run
 from carom.named import frozen, traced_in
 from carom.running.checks import needs_of
 from carom.running.options import check_pure
+from carom.running.tracing import explained
 from carom.system.system import System
 
 
@@ -50,7 +51,8 @@ def rollout(
             f"the {blind.role} captures a value that JAX is tracing, and a derivative with respect to it would be lost: "
             "hand it over through params, as in rollout(system, …, params={'g': g})"
         )
-    mechanics = system.bind(params, q.shape[0])
+    with explained("the system"):
+        mechanics = system.bind(params, q.shape[0])
     require(needs if mechanics.quadratic else needs | {"energy not quadratic"}, method, "gradients")
     return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts))
 

@@ -4,6 +4,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+
+from carom.xla.kernel import inside_kernel
 
 
 def take_lanes(tree: Any, members: jax.Array) -> Any:

@@ -138,7 +138,7 @@ def test_impacts_end_a_run_and_too_few_are_noted():
         ([*RUN, "--dt", "-1"], "dt must be a positive number"),
         ([*RUN[:-1], "0"], "positive whole number"),
         ([*RUN, "--set", "height=-1"], "inside an obstacle"),
-        ([*RUN, "--out", __file__], "cannot be made"),
+        ([*RUN, "--out", __file__], "there is no format .py"),
         (["report", "nowhere.zarr"], "there is no nowhere.zarr"),
         (["report", __file__], "is not a carom run"),
     ],

@@ -18,11 +18,6 @@ from carom.report import movie
 RUN = ["run", "corner", "--rule", "trapezoidal", "--steps", "200"]  # as in test_cli.py: compiled once for both
 
 
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch):
-    monkeypatch.setattr(cli, "use_cache", lambda: None)
-
-
 @pytest.fixture
 def no_run(monkeypatch):
     def solve(*_, **__):

@@ -137,7 +137,7 @@ class Timestepping(Method):
         return system.bind(params, n, general=True).with_lagrangian()
 
     def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:
-        return mechanics.velocity(q, p, t)
+        return mechanics.loose().velocity(q, p, t)  # of the momentum as it stands: joints hold to the order of the method
 
     def recentre(self, mechanics: Mechanics, q, memory: Any) -> Any:
         return mechanics.functions.body_velocity(q, memory)
