@@ -84,7 +84,7 @@ class _Iterate(NamedTuple):
     hits: Bool[Array, " k"]  #     contacts that approach faster than the forces of a step explain, and carry an impulse
     solved: Bool[Array, ""]
     settled: Bool[Array, ""]
-    change: Float[Array, ""]
+    missing: Float[Array, ""]  #   in (2)
     rounds: Array
 
 
@@ -101,21 +101,28 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
             return matvec(motion.mechanics.mass(q, v, t), w - v) - dt * motion.force(moved, w, t_end)
         return w - v - dt * ((1 - theta) * before + theta * motion.acceleration(moved, w, t_end))
 
+    def residual(new: _Iterate):
+        """What is missing in (2), relative to the velocities. Where contacts depend on one another their impulses, and sometimes
+        the velocities, are not unique: that these still change says nothing."""
+        pushed = new.jump if motion.massless else motion.mechanics.inverse_mass_times(middle, v, t + 0.5 * dt, new.jump)
+        size = jnp.max(jnp.abs(pushed)) + dt * jnp.max(jnp.abs(before)) + 1e-300
+        size = size if motion.massless else size + jnp.max(jnp.abs(new.v))
+        return jnp.max(jnp.abs(defect(new.v) - pushed)) / size
+
     def improve(now: _Iterate) -> _Iterate:
         slope = None if motion.explicit else jax.lax.stop_gradient(jax.jacfwd(defect)(now.v))
         free = now.v - (defect(now.v) if slope is None else solve(slope, defect(now.v)))
         new = resolve(closed, v, free, middle, t + 0.5 * dt, slope)
-        change = jnp.max(jnp.abs(new.v - now.v)) / (jnp.max(jnp.abs(new.v)) + dt * jnp.max(jnp.abs(before)) + 1e-300)
-        return new._replace(change=change, rounds=now.rounds + 1)
+        return new._replace(missing=jnp.zeros(()) if motion.explicit else residual(new), rounds=now.rounds + 1)
 
     def unfinished(now: _Iterate):
-        settled = (now.change < 1e-10) & (now.rounds > 3)  # quadratic convergence has ended at rounding
-        return (now.change > 1e-14) & (now.rounds < NEWTON_STEPS) & ~settled
+        settled = (now.missing < 1e-12) & (now.rounds > 3)  # quadratic convergence has ended at rounding
+        return (now.missing > 1e-15) & (now.rounds < NEWTON_STEPS) & ~settled
 
     yes, none = jnp.asarray(True), jnp.zeros(motion.contacts.num_faces, bool)
     start = _Iterate(v, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
     now = improve(start) if motion.explicit else jax.lax.while_loop(unfinished, improve, start)
-    converged = jnp.asarray(motion.explicit) | (now.change <= 1e-9)  # quadratic: the next change would be rounding
+    converged = now.missing <= 1e-10
     if differentiable and not motion.explicit:
         # At the solution one more iteration changes nothing, and its derivative is that of the solution: what the slope of (2)
         # leaves out is multiplied by a residual of zero.
