@@ -17,7 +17,7 @@ All parts of one picture lie in the plane, or all in space.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def film(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any) -
     for i, part in enumerate(first):
         if part.endless:
             reel.track(i)[:] = _enough(part, reel)
-    return reel
+    return replace(reel, parts=tuple(replace(p, points=reel.part(0, i)) if p.endless else p for i, p in enumerate(first)))
 
 
 def _enough(part: Part, reel: Film) -> np.ndarray:

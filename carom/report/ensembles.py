@@ -27,7 +27,7 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
             for lane in lanes:
                 left.plot(ensemble.t[lane], ensemble.q[lane, :, i], ".-", color=COLOURS[1], alpha=0.3, linewidth=0.6, markersize=2)
             ends = ensemble.q_end[np.isfinite(ensemble.q_end[:, i]), i]
-            right.hist(ends, bins=min(60, max(5, int(np.sqrt(len(ends) + 1)))), orientation="horizontal", color=COLOURS[1])
+            right.hist(ends, min(60, max(5, int(np.sqrt(len(ends) + 1)))), _range(ends), orientation="horizontal", color=COLOURS[1])
             left.set_ylabel(names[i])
             left.set_xlabel("time" if i == count - 1 else "")
             right.set_xlabel("lanes, at the end" if i == count - 1 else "")
@@ -40,3 +40,11 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
         hits.set_xlabel("impacts")
         figure.suptitle(repr(ensemble), x=0.01, ha="left", fontsize=11)
         return _finished(figure, path)
+
+
+def _range(values: np.ndarray) -> tuple[float, float] | None:
+    """Where to count; lanes that end in the same place are told apart by rounding only, and belong together."""
+    if not len(values):
+        return None
+    low, high = float(np.min(values)), float(np.max(values))
+    return (low, high) if high - low > 1e-9 * max(1.0, abs(low)) else (low - 0.5, high + 0.5)

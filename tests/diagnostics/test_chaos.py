@@ -26,7 +26,7 @@ def test_a_particle_between_two_discs():
     trace = 2 + 2 * flight / RADIUS
     exact = np.log(trace / 2 + np.sqrt(trace**2 / 4 - 1)) / flight
     found = lyapunov(DISCS, TRAPEZOIDAL, [1.5, 0.0], [1.0, 0.0], dt=0.1, num_steps=2000, every=10)
-    assert found.values[0] == pytest.approx(exact, rel=1e-3)  # the frame turns into place once: O(1/T)
+    assert found.values[0] == pytest.approx(exact, rel=3e-3)  # the frame turns into place once, which costs log(…)/T = 0.4/200
     assert found.values == pytest.approx([exact, 0, 0, -exact], abs=0.05)  # pairs, and two directions that do not part: log T / T
     assert abs(found.values.sum()) < 1e-9  # volume is kept
     late = (found.so_far[-1] * 200 - found.so_far[99] * 100)[0] / 100

@@ -100,7 +100,7 @@
       xaxis: axis({ range: [t0, t1], title: { text: "time" }, anchor: "y" + (count + 1), domain: [0, 1] }) };
     for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = narrow() // beside the panels or above them, never on the curves
       ? { x: 0, xanchor: "left", y: place(p)[1], yanchor: "bottom", orientation: "h", bgcolor: "rgba(0,0,0,0)", font: { size: 10 } }
-      : { x: 1.005, xanchor: "left", y: place(p)[1], yanchor: "top", orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 11 }, itemwidth: 30 };
+      : { x: 1.005, xanchor: "left", y: place(p)[1], yanchor: "top", orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 10 }, itemwidth: 30, tracegroupgap: 0 };
     return [traces, layout];
   }
   function visible() { const r = $("series").layout.xaxis.range; return [Math.min(r[0], r[1]), Math.max(r[0], r[1])]; }
@@ -179,7 +179,7 @@
       const size = AXES.map((_, d) => film.high[d] - film.low[d]), unit = 1.5 / Math.hypot(...size); // the whole box is seen from where one stands
       layout.scene = { xaxis: box(0), yaxis: box(1), zaxis: box(2), aspectmode: "manual", uirevision: "keep",
         aspectratio: { x: size[0] * unit, y: size[1] * unit, z: size[2] * unit },
-        camera: { eye: { x: 1.15, y: -1.35, z: 0.7 }, center: { x: 0, y: 0, z: -0.08 } } };
+        camera: { eye: { x: 1.25, y: -1.45, z: 0.75 }, center: { x: 0, y: 0, z: -0.13 } } };
       layout.margin = { l: 0, r: 0, t: 0, b: 0 };
     } else {
       layout.dragmode = narrow() ? false : "pan";
