@@ -23,6 +23,7 @@ LAYERS = [
     {"methods"},
     {"results"},
     {"running"},
+    {"bodies"},
     {"models", "diagnostics"},
     {"many"},
     {"report"},
