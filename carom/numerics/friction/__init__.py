@@ -1,0 +1,17 @@
+"""Contact problems with Coulomb's law in space and in the plane, solved to a certificate. No pyramid, no softening.
+
+    u = W r + q,      r ∈ K_μ,      u + μ|u_T| e_N ∈ K_μ*,      orthogonal, contact by contact                           (2)
+
+- `problem`: (2) and the certificate E(r), with W given or made of bodies.
+- `cones`: the Lorentz cone and its scalings, in arrays.
+- `scaled`: the problem without μ, and the sparse linear systems of Newton's method.
+- `interior`, `polish`, `gradient`: the three stages.
+- `stages`: `solve_friction`, which splits a problem into islands and takes them through the stages.
+
+The equations are numbered through the package; `docs/theory/friction.md` derives them.
+"""
+
+from carom.numerics.friction.problem import FrictionProblem
+from carom.numerics.friction.stages import FrictionSolution, solve_friction
+
+__all__ = ["FrictionProblem", "FrictionSolution", "solve_friction"]

@@ -1,0 +1,191 @@
+"""A contact problem in the variables in which μ disappears, and the linear systems of Newton's method in them.
+
+    r = Γx,    Γ = s diag(1/μ, 1, 1),    Â = ΓWΓ,    z = Âx + Γq,    y = z + |z_T| e₀,    L ∋ x ⊥ y ∈ L                (5)
+
+L is the Lorentz cone, s one number per contact that brings the diagonal of Â to one, and so takes masses out. Contacts with μ = 0
+keep their normal row alone, L is a half-line there; bilateral rows have no cone. Every Newton step here is a system
+
+    (C + EÂ) dx = b,                  C, E block-diagonal, one block per contact, C regular                           (6)
+
+of which SuperLU factorises the sparse matrix, or, for bodies in large islands, the one of the size of the bodies:
+
+    (M + HΓ C⁻¹E ΓHᵀ) dv = HΓ C⁻¹b,        dx = C⁻¹(b − E ΓHᵀ dv).                                                    (7)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.linalg import splu
+
+from carom.numerics.friction import cones
+from carom.numerics.friction.problem import FrictionProblem
+
+DENSE = 120  #           up to so many rows a dense factorisation is faster
+FORMED = 2000  #         up to so many rows of an island Â is formed, also for bodies
+REFINEMENTS = 2
+
+Groups = list[np.ndarray]  #   what belongs to contacts with friction, to those without, and to bilateral rows, one array each
+
+
+class Singular(ArithmeticError):
+    """A factorisation failed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """(5), of an island."""
+
+    problem: FrictionProblem
+    rows: np.ndarray  #     which rows of the problem, in the order of the groups
+    factor: np.ndarray  #   Γ
+    size: float  #          of q: x is r over factor · size
+    q: np.ndarray
+    counts: tuple[int, int, int]  #  contacts with friction, without, bilateral rows
+    matrix: sparse.csr_matrix | np.ndarray | None  #  Â
+    H: sparse.csr_matrix | None  #                    HΓ, if Â is not formed
+
+    @property
+    def columns(self) -> int:
+        return 1 + self.problem.tangents
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Âx."""
+        if self.matrix is not None:
+            return self.matrix @ x
+        return self.H.T @ (self.problem.inverse_mass @ (self.H @ x))
+
+    def rate(self, x: np.ndarray) -> np.ndarray:
+        """z of (5)."""
+        return self.apply(x) + self.q
+
+    def split(self, x: np.ndarray) -> Groups:
+        rough, smooth, _ = self.counts
+        first, second = rough * self.columns, rough * self.columns + smooth
+        return [x[:first].reshape(rough, self.columns), x[first:second, None], x[second:, None]]
+
+    def impulses(self, x: np.ndarray) -> np.ndarray:
+        r = np.zeros(len(self.problem.q))
+        r[self.rows] = self.factor * self.size * x
+        return r
+
+    def unknowns(self, r: np.ndarray) -> np.ndarray:
+        return r[self.rows] / (self.factor * self.size)
+
+    def residual(self, x: np.ndarray) -> float:
+        """The certificate of the unscaled problem."""
+        return self.problem.residual(self.impulses(x)) if np.all(np.isfinite(x)) else np.inf
+
+    def factorise(self, C: Groups, E: Groups | None) -> Callable[[np.ndarray], np.ndarray]:
+        """A function that solves (6); E = None is the identity."""
+        if self.matrix is None:
+            approximate = self._in_bodies(C, E)
+        elif isinstance(self.matrix, np.ndarray):
+            approximate = _dense(diagonal(C).toarray() + (self.matrix if E is None else diagonal(E) @ self.matrix))
+        else:
+            approximate = _sparse(diagonal(C) + (self.matrix if E is None else diagonal(E) @ self.matrix))
+
+        def product(dx):
+            rates = self.apply(dx)
+            return multiply(C, self.split(dx)) + (rates if E is None else multiply(E, self.split(rates)))
+
+        return lambda b: _refined(approximate, product, b)
+
+    def _in_bodies(self, C: Groups, E: Groups | None):
+        inverse = [np.linalg.inv(block) for block in C]
+        both = inverse if E is None else [a @ b for a, b in zip(inverse, E, strict=True)]
+        solve = _sparse(self.problem.mass + self.H @ diagonal(both) @ self.H.T)  # (7)
+
+        def backward(b):
+            start = multiply(inverse, self.split(b))
+            return start - multiply(both, self.split(self.H.T @ solve(self.H @ start)))
+
+        return backward
+
+
+def scale_problem(problem: FrictionProblem) -> Scaled:
+    """(5)."""
+    k, d, edge = len(problem.friction), 1 + problem.tangents, problem.contact_rows
+    rough = np.flatnonzero((problem.friction > 0) & (d > 1))
+    smooth = np.setdiff1d(np.arange(k), rough)
+    rows = np.concatenate([(rough[:, None] * d + np.arange(d)).ravel(), smooth * d, np.arange(edge, len(problem.q))])
+    shape = np.ones((len(rough), d))
+    shape[:, 0] = 1 / problem.friction[rough]
+    weight = problem.diagonal
+    mean = np.mean(weight[:edge].reshape(k, d)[rough] * shape**2, axis=1)
+    factor = np.concatenate([(shape * _inverse_root(mean)[:, None]).ravel(), _inverse_root(weight[rows[len(rough) * d :]])])
+    q = factor * problem.q[rows]
+    size = float(np.max(np.abs(q), initial=0.0)) or 1.0
+    matrix = H = None
+    G = sparse.diags(factor)
+    if problem.delassus is not None:
+        matrix = sparse.csr_matrix(G @ problem.delassus[rows][:, rows] @ G)
+    else:
+        H = sparse.csr_matrix(problem.jacobian[:, rows] @ G)
+        if len(rows) <= FORMED:
+            matrix = sparse.csr_matrix(H.T @ (problem.inverse_mass @ H))
+    if matrix is not None and len(rows) <= DENSE:
+        matrix = matrix.toarray()
+    return Scaled(problem, rows, factor, size, q / size, (len(rough), len(smooth), len(problem.q) - edge), matrix, H)
+
+
+def _inverse_root(diagonal: np.ndarray) -> np.ndarray:
+    return 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def join(groups: Groups) -> np.ndarray:
+    return np.concatenate([group.ravel() for group in groups])
+
+
+def multiply(blocks: Groups, x: Groups) -> np.ndarray:
+    return join([cones.apply(a, b) for a, b in zip(blocks, x, strict=True)])
+
+
+def diagonal(blocks: Groups) -> sparse.csr_matrix:
+    """One sparse matrix of all blocks."""
+    data, indices, start, width = [], [], 0, []
+    for block in blocks:
+        count, d, _ = block.shape
+        data.append(block.ravel())
+        index = start + np.arange(count * d).reshape(count, 1, d)
+        indices.append(np.broadcast_to(index, (count, d, d)).ravel())
+        width.append(np.full(count * d, d))
+        start += count * d
+    ends = np.concatenate([[0], np.cumsum(np.concatenate(width))])
+    return sparse.csr_matrix((np.concatenate(data), np.concatenate(indices), ends), (start, start))
+
+
+def _dense(matrix: np.ndarray):
+    lu, pivots, info = linalg.lapack.dgetrf(matrix, overwrite_a=True)
+    if info != 0 or not np.all(np.isfinite(lu)):
+        raise Singular
+    return lambda b: linalg.lapack.dgetrs(lu, pivots, b)[0]
+
+
+def _sparse(matrix):
+    """Pivots stay on the diagonal unless they are small: the pattern is symmetric and its order is chosen for that."""
+    try:
+        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.1, options={"SymmetricMode": True})
+    except RuntimeError as error:
+        raise Singular from error
+    return factors.solve
+
+
+def _refined(approximate, product, b):
+    """The solution, its residual solved for again while that makes it smaller."""
+    x = approximate(b)
+    rest = b - product(x)
+    size = np.linalg.norm(rest)
+    for _ in range(REFINEMENTS):
+        if size <= 1e-15 * np.linalg.norm(b):
+            break
+        better = x + approximate(rest)
+        rest = b - product(better)
+        new = np.linalg.norm(rest)
+        if not new < 0.5 * size:
+            return better if new < size else x
+        x, size = better, new
+    if not np.all(np.isfinite(x)):
+        raise Singular
+    return x

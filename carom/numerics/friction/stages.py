@@ -1,0 +1,140 @@
+"""The driver: islands, stages one after the other until the certificate is met, and an answer that says how good it is."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from carom.numerics.friction.gradient import projected_gradient
+from carom.numerics.friction.interior import interior_point
+from carom.numerics.friction.polish import polish
+from carom.numerics.friction.problem import FrictionProblem
+from carom.numerics.friction.scaled import Scaled, scale_problem
+
+BUNCH = 60  #             rows: islands smaller than this are solved together, up to this size
+NEAR = 1e-3  #            a certificate from which a polish is worth a try
+SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
+STARTS = (1.0, 10.0, 0.1, 100.0)  # of the interior point
+PATIENCE = 8  #           interior-point iterations that do not improve the certificate
+WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10)
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionSolution:
+    """Impulses r and velocities u = Wr + q, with the certificate E(r) that was computed from them at the end."""
+
+    impulses: np.ndarray
+    velocities: np.ndarray
+    residual: float
+    converged: bool  #   residual ≤ tolerance
+    stage: str  #        the last stage that any island needed: open, start, interior, gradient, long
+    iterations: int  #   of all stages and islands
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    x: np.ndarray
+    residual: float
+    stage: str
+    iterations: int
+
+
+STAGES = ("open", "start", "interior", "gradient", "long")
+
+
+def solve_friction(problem: FrictionProblem, start: np.ndarray | None = None, tolerance: float = 1e-10) -> FrictionSolution:
+    """Solve (2) until E ≤ tolerance; `start` are impulses near the solution, of the step before. A solution that misses the
+    tolerance is the best that was found, with converged = False. The same problem gives the same answer."""
+    begin = time.perf_counter()
+    if start is not None and (np.shape(start) != problem.q.shape or not np.all(np.isfinite(start))):
+        raise ValueError(f"start needs {len(problem.q)} finite impulses, one per row")
+    r = np.zeros_like(problem.q)
+    stage, iterations = "open", 0
+    for rows in _bunches(problem):
+        found = _solve_rows(problem, rows, start, tolerance)
+        if found.residual > tolerance and len(rows) <= BUNCH:  # one island of many may be hard: each by itself
+            parts = [rows[inner] for inner in problem.part(rows).islands()]
+            alone = [_solve_rows(problem, part, start, tolerance) for part in parts] if len(parts) > 1 else [found]
+        else:
+            parts, alone = [rows], [found]
+        for part, one in zip(parts, alone, strict=True):
+            r[part] = one.x
+            stage = max(stage, one.stage, key=STAGES.index)
+            iterations += one.iterations
+    residual = problem.residual(r)
+    return FrictionSolution(r, problem.velocities(r), residual, residual <= tolerance, stage, iterations, time.perf_counter() - begin)
+
+
+def _bunches(problem: FrictionProblem) -> Iterator[np.ndarray]:
+    """Large islands one by one; small ones several at a time, since the work to set up a problem is theirs to share."""
+    waiting: list[np.ndarray] = []
+    for rows in problem.islands():
+        if len(rows) + sum(map(len, waiting)) > BUNCH and waiting:
+            yield np.sort(np.concatenate(waiting))
+            waiting = []
+        if len(rows) > BUNCH:
+            yield rows
+        else:
+            waiting.append(rows)
+    if waiting:
+        yield np.sort(np.concatenate(waiting))
+
+
+def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: float) -> _Found:
+    """The impulses of some islands, by the first stage that meets the tolerance, or by the best."""
+    part = problem if len(rows) == len(problem.q) else problem.part(rows)
+    nothing = np.zeros(len(rows))
+    best = _Found(nothing, part.residual(nothing), "open", 0)
+    if best.residual <= tolerance or len(rows) == 0:
+        return best
+    scaled = scale_problem(part)
+    iterations = 0
+    with np.errstate(all="ignore"):  # a stage that breaks down ends in a certificate that is not met
+        for name, x, taken in _attempts(scaled, None if start is None else start[rows], tolerance / 2):
+            iterations += taken
+            residual = scaled.residual(x)
+            if residual < best.residual:
+                best = _Found(scaled.impulses(x), residual, name, 0)
+            if residual <= tolerance:
+                break
+    return replace(best, iterations=iterations)
+
+
+def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
+    """(stage, x, iterations), one after the other; the caller stops when one is good enough."""
+    if start is not None:
+        yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
+    found = []
+    for scale in STARTS:
+        found.append((yield from _interior(scaled, scale, tolerance)))
+    x = np.zeros_like(scaled.q)
+    for iterations in (1000, 10000):
+        x, taken = projected_gradient(scaled, x, tolerance, iterations)
+        yield "gradient", x, taken
+        yield from _polishes("gradient", scaled, x, tolerance, FIRST_POLISH)
+    for x in [x, *found]:
+        yield from _polishes("long", scaled, x, tolerance, LONG_POLISH)
+
+
+def _interior(scaled: Scaled, scale: float, tolerance: float):
+    """Interior-point iterations; whenever the certificate has become a hundredth, a polish tries to end them. The best x."""
+    best, least, goal, since = np.zeros_like(scaled.q), np.inf, NEAR, 0
+    for x, _ in interior_point(scaled, scale):
+        residual = scaled.residual(x)
+        yield "interior", x, 1
+        best, least, since = (x, residual, 0) if residual < least else (best, least, since + 1)
+        if residual <= goal:
+            goal = 1e-2 * residual
+            yield "interior", *polish(scaled, x, tolerance, WEIGHTS[0], SHORT_POLISH)
+        if since > PATIENCE:
+            break
+    yield from _polishes("interior", scaled, best, tolerance, FIRST_POLISH)
+    return best
+
+
+def _polishes(name: str, scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int):
+    if scaled.residual(x) <= NEAR or max_steps > FIRST_POLISH:
+        for weight in WEIGHTS:
+            yield name, *polish(scaled, x, tolerance, weight, max_steps)
