@@ -1,8 +1,8 @@
 """The points in which two polytopes meet: a face clipped against a face, or one point; each with a number that lasts.
 
 Where the normal of contact is the normal of a face (the *reference*), the polygon of the other one that looks at it most (the
-*incident*) is laid over it along the normal. The corners of the common polygon are corners of the one inside the other, and crossings
-of their sides: all candidates are tried at once, and a candidate's place in that list is its number from step to step.
+*incident*) is laid over it along the normal. The corners of the common polygon are corners of the one inside the other, and
+crossings of their sides: all candidates are tried at once, and a candidate's place in that list is its number from step to step.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def _facing(group: Group, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _clip(ref: Group, inc: Group, face: np.ndarray) -> Points:
     """Candidates of the common polygon of the reference face and the incident one."""
-    k, rows = len(face), np.arange(len(face))
+    rows = np.arange(len(face))
     n = ref.normals[rows, face]
     top = ref.points[rows[:, None], ref.loops[rows, face]]  # [k, n, 3]
     incident, slope = _incident(inc, n)  # [k, m, 3], [k, 3]

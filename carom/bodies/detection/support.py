@@ -1,8 +1,8 @@
 """Shapes known by their support functions (cylinder, ellipsoid) against everything, one pair at a time.
 
-The difference D = {y − x} of two convex sets holds the origin iff they overlap. Apart, the point of D nearest to the origin gives the
-distance and the normal: it is found by growing a simplex of support points [gilbert1988]. Overlapping, the face of D nearest to the
-origin gives the depth: it is found by growing a polytope from inside [vandenbergen2001].
+The difference D = {y − x} of two convex sets holds the origin iff they overlap. Apart, the point of D nearest to the origin gives
+the distance and the normal: it is found by growing a simplex of support points [gilbert1988]. Overlapping, the face of D nearest to
+the origin gives the depth: it is found by growing a polytope from inside [bergen2001].
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def _of_points(points: np.ndarray, radius: float, d: np.ndarray) -> np.ndarray:
 
 
 def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """A flat face of `ref` whose normal is that of the contact, met by points of a cylinder's rims or of a face: n, points, height."""
+    """A flat face of `ref` whose normal is that of the contact, met by points of rims or of a face: n, points, height."""
     for n, loop in ref.faces:
         if n @ normal < np.cos(LEAN):
             continue
