@@ -14,7 +14,10 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a × b; numpy's own is three times slower on small arrays."""
     a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
     b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
-    return np.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+    first = a1 * b2 - a2 * b1
+    product = np.empty((*first.shape, 3))
+    product[..., 0], product[..., 1], product[..., 2] = first, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0
+    return product
 
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -33,12 +36,12 @@ def exponential(angle: np.ndarray) -> np.ndarray:
 def matrix(q: np.ndarray) -> np.ndarray:
     """The rotation matrix [..., 3, 3]: columns are the body's axes in space."""
     w, x, y, z = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    R = np.empty((*q.shape[:-1], 3, 3))
+    xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z
+    R[..., 0, 0], R[..., 0, 1], R[..., 0, 2] = 1 - 2 * (yy + zz), 2 * (xy - wz), 2 * (xz + wy)
+    R[..., 1, 0], R[..., 1, 1], R[..., 1, 2] = 2 * (xy + wz), 1 - 2 * (xx + zz), 2 * (yz - wx)
+    R[..., 2, 0], R[..., 2, 1], R[..., 2, 2] = 2 * (xz - wy), 2 * (yz + wx), 1 - 2 * (xx + yy)
+    return R
 
 
 def apply(rotation: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -79,31 +79,52 @@ def problem(
 ) -> FrictionProblem:
     """The problem of the bodies that the rows touch; `inverse` and `inertia` [n, 3, 3] are in space. In the plane a body has
     three coordinates, in space six."""
-    touched = np.zeros(len(scene.mass), bool)
-    touched[rows.a] = touched[rows.b] = True
-    bodies = np.flatnonzero(touched & scene.free)
-    number = np.full(len(scene.mass), -1)
-    number[bodies] = np.arange(len(bodies))
-    flat = scene.dim == 2
-    d = 3 if flat else 6
-    pick = (
-        (lambda lin, turn: np.stack([lin[:, 0], lin[:, 1], turn[:, 2]], axis=1))
-        if flat
-        else (lambda lin, turn: np.hstack([lin, turn]))
-    )
+    bodies, number = _touched(scene, rows)
+    d = 3 if scene.dim == 2 else 6
     index, column, value = [], [], []
     for owner, turn, sign in ((rows.b, rows.turn_b, 1.0), (rows.a, rows.turn_a, -1.0)):
         mine = np.flatnonzero(number[owner] >= 0)
         index.append((d * number[owner[mine]][:, None] + np.arange(d)).ravel())
         column.append(np.repeat(mine, d))
-        value.append(sign * pick(rows.linear[mine], turn[mine]).ravel())
+        value.append(sign * _coordinates(rows.linear[mine], turn[mine], d).ravel())
     shape = (d * len(bodies), len(rows.a))
     H = sparse.csc_matrix((np.concatenate(value), (np.concatenate(index), np.concatenate(column))), shape)
-    M, W = (_blocks(scene, bodies, d, *pair) for pair in ((scene.mass, inertia), (scene.inverse_mass, inverse)))
+    M, W = (_blocks(bodies, d, *pair) for pair in ((scene.mass, inertia), (scene.inverse_mass, inverse)))
     return FrictionProblem(q, friction, rows.tangents, jacobian=H, mass=M, inverse_mass=W)
 
 
-def _blocks(scene: Scene, bodies: np.ndarray, d: int, mass: np.ndarray, inertia: np.ndarray) -> sparse.csr_matrix:
+def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
+    """W = HᵀM⁻¹H as a dense matrix."""
+    bodies, number = _touched(scene, rows)
+    m, k = len(rows.a), len(bodies)
+    H = np.zeros((m, k + 1, 6))  # what does not move goes to the last place
+    every = np.arange(m)
+    H[every, number[rows.b]] += np.concatenate([rows.linear, rows.turn_b], axis=1)
+    H[every, number[rows.a]] -= np.concatenate([rows.linear, rows.turn_a], axis=1)
+    H = H[:, :k]
+    light = np.empty_like(H)
+    light[:, :, :3] = H[:, :, :3] * scene.inverse_mass[bodies][:, None]
+    light[:, :, 3:] = np.matmul(H[:, :, None, 3:], inverse[bodies])[:, :, 0]
+    return H.reshape(m, -1) @ light.reshape(m, -1).T
+
+
+def _touched(scene: Scene, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """The free bodies that have rows, and the number of each body among them (−1: none)."""
+    touched = np.zeros(len(scene.mass), bool)
+    touched[rows.a] = touched[rows.b] = True
+    bodies = np.flatnonzero(touched & scene.free)
+    number = np.full(len(scene.mass), -1)
+    number[bodies] = np.arange(len(bodies))
+    return bodies, number
+
+
+def _coordinates(linear: np.ndarray, turn: np.ndarray, d: int) -> np.ndarray:
+    if d == 3:
+        return np.stack([linear[:, 0], linear[:, 1], turn[:, 2]], axis=1)
+    return np.concatenate([linear, turn], axis=1)
+
+
+def _blocks(bodies: np.ndarray, d: int, mass: np.ndarray, inertia: np.ndarray) -> sparse.csr_matrix:
     k = len(bodies)
     blocks = np.zeros((k, d, d))
     if d == 3:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,13 @@ class State:
     def same(self, other: "State") -> bool:
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("x", "q", "v", "L"))
 
+    @cached_property
+    def R(self) -> np.ndarray:
+        return quaternions.matrix(self.q)
+
     def spin(self, scene: Scene) -> np.ndarray:
         """ω in space."""
-        R = quaternions.matrix(self.q)
+        R = self.R
         turning = apply(R, apply(scene.inverse_inertia, apply(np.swapaxes(R, -1, -2), self.L)))
         return np.where(scene.free[:, None], turning, self.L)
 
@@ -109,7 +114,7 @@ class State:
         return translation + 0.5 * np.where(free, np.sum(self.L * self.spin(scene), axis=1), 0.0)
 
     def placement(self, scene: Scene) -> Placement:
-        return place(scene.geometry, self.x, quaternions.matrix(self.q))
+        return place(scene.geometry, self.x, self.R)
 
 
 def drift(scene: Scene, state: State, t: float, tau: float) -> State:
@@ -138,7 +143,7 @@ def accelerations(scene: Scene, state: State, t: float) -> tuple[np.ndarray, np.
     weight = np.where(scene.free, scene.mass, 0.0)[:, None] * scene.gravity
     force, torque = weight, np.zeros_like(weight)
     if scene.forces or scene.springs:
-        R, spin = quaternions.matrix(state.q), state.spin(scene)
+        R, spin = state.R, state.spin(scene)
         for one in scene.forces:
             pushed = _asked(scene, one, state, spin, R, t)
             force[one.body] += pushed[0]

@@ -10,8 +10,8 @@ With contact rates u = Hᵀv, gaps φ, forces f, and the free motion Φ_τ (stra
 H, φ and the rows J of joints in (3) belong to q½; φ⁺ is the open part of a gap: a contact that is still open may close in the rest
 of the step, not more. So nothing passes through anything, whatever its speed, and nothing that rests is pushed.
 
-*Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (4) keep them); the energy
-of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is q₀.
+*Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (4) keep them); the
+energy of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is q₀.
 No impact and no friction adds energy. *Order*: 2 while contacts keep their state and faces stay flat; 1 through impacts.
 """
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from carom.bodies.detection.detect import Contacts, detect
+from carom.bodies.quaternions import apply
 from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
 from carom.bodies.velocity import Answer, Posed, pose, solve_velocities
 
@@ -219,7 +220,8 @@ class Stepper:
 
 def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarray:
     """The largest speed of any point of each body."""
-    spin = replace(state, v=v, L=L).spin(scene)
+    turning = apply(state.R, apply(scene.inverse_inertia, apply(np.swapaxes(state.R, -1, -2), L)))
+    spin = np.where(scene.free[:, None], turning, L)
     return np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
 
 
@@ -256,7 +258,7 @@ def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> Cont
     presses = r[:, 0] > 1e-12 * largest
     kept = np.flatnonzero(presses | ((posed.contacts.gap <= 0) & (not impact)))
     slip = np.sqrt(np.sum(u[:, 1:] ** 2, axis=1))
-    slides = slip > REST * tolerance * np.maximum(answer.scale[posed.contacts.a], answer.scale[posed.contacts.b])
+    slides = slip > REST * tolerance * np.minimum(answer.scale[posed.contacts.a], answer.scale[posed.contacts.b])
     state = np.where(~presses, 0, np.where(slides, 2, 1))
     impulse = np.einsum("mk,mki->mi", r, frame)
     return ContactTable(posed.contacts.take(kept), impulse[kept], state[kept], impact)

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carom.bodies import quaternions
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows
 from carom.bodies.quaternions import apply
-from carom.bodies.rows import Rows, build_rows, problem
+from carom.bodies.rows import Rows, build_rows, delassus, problem
 from carom.bodies.scene import Scene, State
+from carom.bodies.small import MOST_ROWS, Dense, newton, solve_small
 from carom.numerics.friction import solve_friction
+
+FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Answer:
 
 def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
     """The contacts, with the ropes beside them, and the joints of a state."""
-    R = quaternions.matrix(state.q)
+    R = state.R
     contacts, ropes = with_ropes(scene, state, contacts, R)
     joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
     friction, restitution = scene.materials.of(contacts.a, contacts.b)
@@ -92,26 +94,39 @@ def solve_velocities(
 ) -> Answer:
     """Impulses r with u + offset complementary to r in Coulomb's cone, for contacts; u + offset = 0 for joints."""
     scene, rows = posed.scene, posed.rows
-    scale = np.zeros(len(scene.mass))
+    spin = posed.spin(L)
+    scale = np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
     if len(rows.a) == 0:
         return Answer(v, L, np.zeros(0), np.zeros(0), scale, 0.0, True, "open", 0)
-    before = posed.rates(v, L)
-    q = before + offset
-    posed_problem = problem(scene, rows, posed.inverse, posed.inertia, q, posed.friction)
-    residual = posed_problem.residual(start) if start is not None else np.inf
-    if start is not None and residual <= tolerance:
-        impulses, converged, stage, iterations = start, True, "start", 0
-    else:
-        found = solve_friction(posed_problem, start, tolerance)
-        if not found.converged and start is not None:
-            again = solve_friction(posed_problem, None, tolerance)
-            found = again if again.residual < found.residual else found
-        impulses, residual, converged = found.impulses, found.residual, found.converged
-        stage, iterations = found.stage, found.iterations
+    q = rows.rates(v, spin) + offset
+    impulses, residual, stage, iterations = _impulses(posed, q, start, tolerance)
     for body in (rows.a, rows.b):
         np.maximum.at(scale, body, np.abs(q))
     p, dL = rows.kick(impulses, len(scene.mass))
     free = scene.free[:, None]
     v = np.where(free, v + scene.inverse_mass[:, None] * p, v)
     L = np.where(free, L + dL, L)
-    return Answer(v, L, impulses, posed.rates(v, L), scale, float(residual), bool(converged), stage, iterations)
+    return Answer(v, L, impulses, posed.rates(v, L), scale, float(residual), bool(residual <= tolerance), stage, iterations)
+
+
+def _impulses(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
+    """Impulses, certificate, stage and iterations. Small problems are tried, and finished, by Newton's method in dense matrices."""
+    if not np.any(q):
+        return np.zeros(len(q)), 0.0, "open", 0
+    little = None
+    if len(q) <= MOST_ROWS:
+        little = Dense(delassus(posed.scene, posed.rows, posed.inverse), q, posed.friction, posed.rows.tangents, 0.0)
+        r, residual, steps = solve_small(little, start)
+        if residual <= FINISHED:
+            return r, residual, "small", steps
+    asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
+    found = solve_friction(asked, start, tolerance)
+    if not found.converged and start is not None:
+        again = solve_friction(asked, None, tolerance)
+        found = again if again.residual < found.residual else found
+    if little is None:
+        return found.impulses, found.residual, found.stage, found.iterations
+    better, least, more = newton(little, found.impulses)
+    if least < residual:
+        return better, least, found.stage, found.iterations + more
+    return r, residual, "small", steps

@@ -275,7 +275,7 @@ class World:
         return scene, first_state(self, scene)
 
     def separate(self) -> float:
-        """Move free bodies apart until none overlap, by as little as possible (weighed by mass). Returns the largest depth found."""
+        """Move free bodies apart until none overlap, by as little as possible (weighed by mass). Returns the largest depth."""
         return separate(self, *self.scene())
 
     def solve(
