@@ -64,7 +64,8 @@ def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float
     if not record.converged:
         text = (
             f"{at}: the contact problem was solved to a certificate of {record.residual:.2g} only, not {tolerance:.2g}, "
-            "in halves of the step too. Try a smaller dt, less friction, or a larger tolerance; joints that contradict one another have no solution"
+            "in halves of the step too. Try a smaller dt, less friction, or a larger tolerance; "
+            "joints that contradict one another have no solution"
         )
         return Status("contact_unsolved", text, False, step, t)
     return None

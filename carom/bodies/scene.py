@@ -11,6 +11,7 @@ from carom.bodies import quaternions
 from carom.bodies.detection.geometry import Geometry, Placement, place
 from carom.bodies.joints import Joints
 from carom.bodies.quaternions import apply
+from carom.errors import InputError
 
 FREE, FIXED, PRESCRIBED = 0, 1, 2
 
@@ -161,11 +162,15 @@ def _asked(scene: Scene, one: Force, state: State, spin: np.ndarray, R: np.ndarr
     known = {"position": (state.x[i] + arm)[:d], "orientation": turn, "velocity": velocity[:d], "t": t}
     known["spin"] = spin[i] if d == 3 else spin[i, 2]
     found = one.function(**known)
-    force, torque = found if isinstance(found, tuple) else (found, np.zeros(3))
-    push = np.zeros(3)
-    push[:d] = np.asarray(force, float)
-    twist = np.asarray(torque, float)
-    return push, twist if twist.shape == (3,) else np.array([0.0, 0.0, float(twist)])
+    both = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[0]) == 1
+    force, torque = (np.asarray(part, float) for part in (found if both else (found, np.zeros(3) if d == 3 else 0.0)))
+    if force.shape != (d,) or torque.shape != ((3,) if d == 3 else ()):
+        kind = "three numbers, or a pair of three numbers each" if d == 3 else "two numbers, or a pair of two numbers and one"
+        raise InputError(f"the force on {scene.names[i]!r} must return {kind} (force, torque); got {found!r}")
+    push, twist = np.zeros(3), np.zeros(3)
+    push[:d] = force
+    twist[3 - torque.size :] = torque
+    return push, twist
 
 
 def _pull(spring: Spring, state: State, spin: np.ndarray, R: np.ndarray, force: np.ndarray, torque: np.ndarray) -> None:

@@ -5,8 +5,8 @@ With x = (μ r_N, r_T), y = (u_N/μ + |u_T|, u_T) the law is x, y in the Lorentz
     F(x) = x − P(x − ρ y) = 0,     (F' + λ) dx = −F                                                                        (1)
 
 The steps are taken whether they make F smaller or not. That is the point: a box on its face has four corners and needs three,
-F does not change along the impulses that cancel, and where rounding says that one corner must lift, a method that asks F to fall at each
-step stays where it is. Whatever comes out is judged by the same certificate E as the answers of the full solver.
+F does not change along the impulses that cancel, and where rounding says that one corner must lift, a method that asks F to fall
+at each step stays where it is. Whatever comes out is judged by the same certificate E as the answers of the full solver.
 """
 
 from dataclasses import dataclass

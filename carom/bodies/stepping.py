@@ -11,8 +11,8 @@ H, φ and the rows J of joints in (3) belong to q½; φ⁺ is the open part of a
 of the step, not more. So nothing passes through anything, whatever its speed, and nothing that rests is pushed.
 
 *Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (4) keep them); the
-energy of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is q₀.
-No impact and no friction adds energy. *Order*: 2 while contacts keep their state and faces stay flat; 1 through impacts.
+energy of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is
+q₀. No impact and no friction adds energy. *Order*: 2 while contacts keep their state and faces stay flat; 1 through impacts.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from carom.bodies.detection.detect import Contacts, detect
-from carom.bodies.quaternions import apply
+from carom.bodies.quaternions import apply, cross
 from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
 from carom.bodies.velocity import Answer, Posed, pose, solve_velocities
 
@@ -166,15 +166,18 @@ class Stepper:
         force, torque = accelerations(scene, middle, t + 0.5 * h)
         v = middle.v + h * scene.inverse_mass[:, None] * force
         L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
+        later = prescribed(scene, middle, t + h)
+        carried = lambda posed: _carried(posed, middle, later)  # noqa: E731
         fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
-            offset = _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, _joint_offset(posed, middle))
+            offset = _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, _joint_offset(posed, middle)) + carried(posed)
             answer = solve_velocities(posed, v, L, offset, self._start(posed), self.tolerance)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
             fastest = np.maximum(fastest, 1.1 * came)
+        answer = replace(answer, u=answer.u + carried(posed))
         record.include(answer)
         record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
         record.tables.append(_table(posed, answer, False, self.tolerance))
@@ -239,6 +242,22 @@ def _joint_offset(posed: Posed, middle: State) -> np.ndarray:
     first = posed.rows.contacts * (1 + posed.rows.tangents)
     before = posed.rates(middle.v, middle.L)[first:]
     return np.array([u if s is None else -s for u, s in zip(before, posed.joints.speed, strict=True)])
+
+
+def _carried(posed: Posed, middle: State, later: State) -> np.ndarray:
+    """What rests on a prescribed body shall move at the end of the step as the point under its centre moves then, not in the
+    middle: so a turntable carries what stands on it round, not outwards. The change of all rates by that."""
+    scene, rows = posed.scene, posed.rows
+    change = np.zeros(len(rows.a))
+    for body in scene.motions:
+        for mine, other, sign in ((rows.a, rows.b, -1.0), (rows.b, rows.a, 1.0)):
+            at = np.flatnonzero(mine == body)
+            arm = middle.x[other[at]] - middle.x[body]
+            turned = arm @ middle.R[body] @ later.R[body].T
+            now = middle.v[body] + cross(middle.L[body], arm)
+            then = later.v[body] + cross(later.L[body], turned)
+            change[at] += sign * np.sum(rows.linear[at] * (then - now), axis=1)
+    return change
 
 
 def _rest(posed: Posed, answer: Answer, tolerance: float) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separa
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
 from carom.bodies.run import WorldRun
-from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State
+from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, together, vector
 from carom.errors import InputError
 
@@ -297,6 +297,7 @@ class World:
             raise InputError(f"dt must be positive, num_steps and save_every at least 1; got {dt}, {num_steps}, {save_every}")
         scene, state = self.scene()
         refuse_overlaps(scene, state)
+        accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
         run = march(scene, state, float(dt), int(num_steps), tolerance, save_every, progress)
         if path is not None:
             run.save(path)
