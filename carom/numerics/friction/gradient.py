@@ -18,7 +18,7 @@ LOOKS = 25  # iterations between two looks at the certificate
 def projected_gradient(scaled: Scaled, x: np.ndarray, tolerance: float, max_iterations: int) -> Iterate:
     """(12) from x; the iterate with the best certificate among those looked at."""
     bound = largest_value(scaled)
-    last, momentum = x, 1.0
+    last, momentum, iteration = x, 1.0, 0
     best, least = x, scaled.residual(x)
     for iteration in range(1, max_iterations + 1):
         following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))

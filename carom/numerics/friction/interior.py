@@ -29,17 +29,15 @@ class Iterate(NamedTuple):
     iterations: int
 
 
-def interior_point(scaled: Scaled, scale: float = 1.0) -> Iterator[Iterate]:
-    """The iterates of (9) from x = y = scale · e₀, until they stall.
+def interior_point(scaled: Scaled, x: np.ndarray, y: np.ndarray) -> Iterator[Iterate]:
+    """The iterates of (9) from x and y inside the cones, until they stall.
 
     Where contacts carry nothing and do not open either, x and y both vanish like √τ, so τ alone does not say when to stop; the caller
     looks at the certificate."""
-    rough, smooth, free = scaled.counts
-    x = scale * join([_middle(rough, scaled.columns), _middle(smooth, 1), np.zeros((free, 1))])
-    y = x.copy()
+    contacts = max(sum(scaled.counts[:2]), 1)
     stalled = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        tau = float(x @ y) / max(rough + smooth, 1)
+        tau = float(x @ y) / contacts
         try:
             dx, dy, alpha = _step(scaled, x, y, _defect(scaled, x, y), tau)
         except Singular:
@@ -51,10 +49,21 @@ def interior_point(scaled: Scaled, scale: float = 1.0) -> Iterator[Iterate]:
         yield Iterate(x, iteration)
 
 
-def _middle(count: int, columns: int) -> np.ndarray:
-    middle = np.zeros((count, columns))
-    middle[:, 0] = 1.0
-    return middle
+def lifted(scaled: Scaled, x: np.ndarray, height: float):
+    """x and y(x) in their cones and then higher by so much: a start inside, near x if the height is small."""
+    impulses, rates = scaled.split(x.copy()), scaled.split(scaled.rate(x))
+    rates[0][:, 0] += cones.norm(rates[0][:, 1:])
+    inside = [[cones.project(part) for part in groups[:2]] for groups in (impulses, rates)]
+    for part in inside[0] + inside[1]:
+        part[:, 0] += height
+    return join([*inside[0], impulses[2]]), join([*inside[1], 0 * rates[2]])
+
+
+def centre(scaled: Scaled, height: float):
+    """x = y = height · e₀."""
+    rough, smooth, free = scaled.counts
+    x = np.concatenate([np.tile(np.eye(scaled.columns)[0], rough), np.ones(smooth), np.zeros(free)])
+    return height * x, height * x
 
 
 def _defect(scaled: Scaled, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from carom.numerics.friction.gradient import projected_gradient
-from carom.numerics.friction.interior import interior_point
+from carom.numerics.friction.interior import centre, interior_point, lifted
 from carom.numerics.friction.polish import polish
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import Scaled, scale_problem
@@ -15,7 +15,12 @@ from carom.numerics.friction.scaled import Scaled, scale_problem
 BUNCH = 60  #             rows: islands smaller than this are solved together, up to this size
 NEAR = 1e-3  #            a certificate from which a polish is worth a try
 SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
-STARTS = (1.0, 10.0, 0.1, 100.0)  # of the interior point
+SCHEDULE = (  #           interior points from the centre, from above the best x, from above the gradient stage; gradient steps
+    ((1.0, 0.1), (), (), 500),
+    ((), (1.0, 0.1), (0.1,), 2000),
+    ((10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
+    ((), (1.0, 0.3, 0.03), (0.3, 0.03), 0),
+)
 PATIENCE = 8  #           interior-point iterations that do not improve the certificate
 WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10)
 
@@ -106,32 +111,36 @@ def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Ite
     """(stage, x, iterations), one after the other; the caller stops when one is good enough."""
     if start is not None:
         yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
-    found = []
-    for scale in STARTS:
-        found.append((yield from _interior(scaled, scale, tolerance)))
-    x = np.zeros_like(scaled.q)
-    for iterations in (1000, 10000):
-        x, taken = projected_gradient(scaled, x, tolerance, iterations)
-        yield "gradient", x, taken
-        yield from _polishes("gradient", scaled, x, tolerance, FIRST_POLISH)
-    for x in [x, *found]:
+    ahead = np.zeros_like(scaled.q)  # where the gradient stage is
+    best = ahead
+    for centres, from_best, from_gradient, iterations in SCHEDULE:
+        for height in centres:
+            best = yield from _interior(scaled, centre(scaled, height), best, tolerance)
+        for height in from_best:
+            best = yield from _interior(scaled, lifted(scaled, best, height), best, tolerance)
+        for height in from_gradient:
+            best = yield from _interior(scaled, lifted(scaled, ahead, height), best, tolerance)
+        ahead, taken = projected_gradient(scaled, ahead, tolerance, iterations)
+        yield "gradient", ahead, taken
+        yield from _polishes("gradient", scaled, ahead, tolerance, FIRST_POLISH)
+    for x in (ahead, best):
         yield from _polishes("long", scaled, x, tolerance, LONG_POLISH)
 
 
-def _interior(scaled: Scaled, scale: float, tolerance: float):
+def _interior(scaled: Scaled, begin, best: np.ndarray, tolerance: float):
     """Interior-point iterations; whenever the certificate has become a hundredth, a polish tries to end them. The best x."""
-    best, least, goal, since = np.zeros_like(scaled.q), np.inf, NEAR, 0
-    for x, _ in interior_point(scaled, scale):
+    here, least, goal, since = best, np.inf, NEAR, 0
+    for x, _ in interior_point(scaled, *begin):
         residual = scaled.residual(x)
         yield "interior", x, 1
-        best, least, since = (x, residual, 0) if residual < least else (best, least, since + 1)
+        here, least, since = (x, residual, 0) if residual < least else (here, least, since + 1)
         if residual <= goal:
             goal = 1e-2 * residual
             yield "interior", *polish(scaled, x, tolerance, WEIGHTS[0], SHORT_POLISH)
         if since > PATIENCE:
             break
-    yield from _polishes("interior", scaled, best, tolerance, FIRST_POLISH)
-    return best
+    yield from _polishes("interior", scaled, here, tolerance, FIRST_POLISH)
+    return here if least < scaled.residual(best) else best
 
 
 def _polishes(name: str, scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int):
