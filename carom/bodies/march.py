@@ -15,6 +15,7 @@ def march(
     scene: Scene, state: State, dt: float, num_steps: int, tolerance: float, save_every: int, progress: bool | None
 ) -> WorldRun:
     stepper = Stepper(scene, tolerance)
+    stepper.begin(state, dt)
     recorder, log = Recorder(scene, save_every), ContactLog()
     recorder.keep(0, 0.0, state)
     status = None

@@ -44,6 +44,11 @@ class Rows:
         np.subtract.at(L, self.a, impulses[:, None] * self.turn_a)
         return p, L
 
+    @property
+    def frames(self) -> np.ndarray:
+        """The directions of the contact rows as [contacts, 1 + tangents, 3]."""
+        return self.linear[: self.contacts * (1 + self.tangents)].reshape(self.contacts, 1 + self.tangents, 3)
+
     def by_contact(self, values: np.ndarray) -> np.ndarray:
         """The contact rows as [contacts, 1 + tangents]."""
         return values[: self.contacts * (1 + self.tangents)].reshape(self.contacts, 1 + self.tangents)

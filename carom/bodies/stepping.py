@@ -4,11 +4,13 @@ With contact rates u = Hᵀv, gaps φ, forces f, and the free motion Φ_τ (stra
 
     impacts     where φ(q₀) + h u_N(v₀) < 0:   v₀ ← v₀ + M⁻¹H r,   u_N ≥ −e u_N⁻, or u_N ≥ −φ/h where nothing bounces          (1)
     drift       q½ = Φ_{h/2}(q₀, v₀)                                                                                          (2)
-    velocities  M(v₁ − v₀) = h f(q½) + H r,   Coulomb's law for (u + 2φ⁺/h, r),   J(v₀ + v₁) = 0                               (3)
+    velocities  M(v₁ − v₀) = h f(q½) + H r,   Coulomb's law for (u₁ + u₀ + 2φ⁺/h, r),   J(v₁ + v₀) = 0                          (3)
     drift       q₁ = Φ_{h/2}(q½, v₁)                                                                                          (4)
 
 H, φ and the rows J of joints in (3) belong to q½; φ⁺ is the open part of a gap: a contact that is still open may close in the rest
-of the step, not more. So nothing passes through anything, whatever its speed, and nothing that rests is pushed.
+of the step, not more. u₀ stands in (3) where a contact pressed (for the normal) or stuck (across it) in the step before and was not
+hit in this one, and is left out elsewhere: contacts that last do no work, whatever way they go. So nothing passes through anything,
+whatever its speed, and nothing that rests is pushed.
 
 *Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (4) keep them); the
 energy of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from carom.bodies.detection.detect import Contacts, detect
+from carom.bodies.memory import Memory
 from carom.bodies.quaternions import apply, cross
 from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
 from carom.bodies.velocity import Answer, Posed, pose, solve_velocities
@@ -63,28 +66,35 @@ class ContactTable:
 
 @dataclass
 class Stepper:
-    """Carries what one step leaves to the next: the impulses to start from, and whether anything may be about to collide."""
+    """Steps, one after the other."""
 
     scene: Scene
     tolerance: float = 1e-10
-    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    impulses: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
-    joint_impulses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    watchful: bool = True
+    memory: Memory = field(default_factory=Memory)
+
+    def begin(self, state: State, h: float) -> None:
+        """Contacts that touch at the start and do not approach are as if they had pressed in a step before."""
+        posed = self._look(state, state.v, state.L, h, HORIZON)
+        u = posed.rows.by_contact(posed.rates(state.v, state.L))
+        scale = _speed(self.scene, state, state.v, state.L)
+        noise = REST * self.tolerance * np.maximum(scale[posed.contacts.a], scale[posed.contacts.b])
+        pressed = (np.abs(posed.contacts.gap) <= 1e-9 * _reach(self.scene, posed)) & (np.abs(u[:, 0]) <= noise)
+        stuck = pressed & (np.sqrt(np.sum(u[:, 1:] ** 2, axis=1)) <= noise)
+        self.memory = Memory.of(posed, np.zeros(len(posed.rows.a)), pressed, stuck, True)
 
     def step(self, state: State, t: float, h: float, depth: int = 0) -> tuple[State, StepRecord]:
         """One step; in halves if its contact problem cannot be solved as a whole."""
-        memory = (self.keys, self.impulses, self.joint_impulses, self.watchful)
+        memory = self.memory
         new, record = self._try(state, t, h)
         if record.converged or depth == HALVINGS:
             return new, record
-        self.keys, self.impulses, self.joint_impulses, self.watchful = memory
-        self.watchful = True
+        self.memory = replace(memory, watchful=True)
         middle, first = self.step(state, t, 0.5 * h, depth + 1)
         if not first.converged:
             return middle, first
-        self.watchful = True
+        self.memory = replace(self.memory, watchful=True)
         new, second = self.step(middle, t + 0.5 * h, 0.5 * h, depth + 1)
+        self.memory = replace(self.memory, watchful=True)
         worse = max(first, second, key=lambda r: r.residual)
         joined = StepRecord(worse.residual, worse.stage, first.iterations + second.iterations, second.converged)
         joined.deepest = min(first.deepest, second.deepest)
@@ -94,12 +104,11 @@ class Stepper:
 
     def _try(self, state: State, t: float, h: float) -> tuple[State, StepRecord]:
         record = StepRecord()
-        if self.watchful:
-            state = self._impacts(state, t, h, record)  # (1)
-        middle = drift(self.scene, state, t, 0.5 * h)  # (2)
-        posed, answer = self._velocities(middle, t, h, record)  # (3)
+        struck = self._impacts(state, t, h, record) if self.memory.watchful else state  # (1)
+        hit = np.any(struck.v != state.v, axis=1) | np.any(struck.L != state.L, axis=1)
+        middle = drift(self.scene, struck, t, 0.5 * h)  # (2)
+        posed, answer = self._velocities(middle, t, h, hit, record)  # (3)
         v, L = _rest(posed, answer, self.tolerance)
-        self._remember(posed, answer, h)
         new = drift(self.scene, replace(middle, v=v, L=L), t + 0.5 * h, 0.5 * h)  # (4)
         return prescribed(self.scene, new, t + h), record
 
@@ -116,13 +125,13 @@ class Stepper:
             :, 0
         ]
         change = h * np.max(np.abs(pull))
-        pressed = np.isin(posed.contacts.key, self.keys[self.impulses[:, 0] > 0])
+        pressed, _ = self.memory.states(posed.contacts.key)
         gap, e = posed.contacts.gap, np.where(pressed, 0.0, posed.restitution)
         v, L = state.v, state.L
         for round_ in range(ROUNDS + 1):
             rates = posed.rows.by_contact(posed.rates(v, L))[:, 0]
             noise = 1e-9 * change + 1e-12 * np.max(np.abs(rates))
-            closing = (rates < -noise) & (gap + h * rates < 0)
+            closing = (rates < -noise) & (gap + h * (rates + 0.5 * h * np.minimum(pull, 0.0)) < 0)
             if not np.any(closing):
                 break
             bounce = closing & (e > 0) & (rates < -CALM * change) & (round_ < ROUNDS)
@@ -133,7 +142,7 @@ class Stepper:
                 offset = _offsets(posed, np.maximum(gap, 0.0) / h, 0.0)
                 answer = solve_velocities(posed, v, L, offset, None, self.tolerance)
             record.include(answer)
-            record.tables.append(_table(part, answer, True, self.tolerance))
+            record.tables.append(_table(part, answer, True, self.tolerance)[0])
             v, L = answer.v, answer.L
             if not np.any(bounce):
                 break
@@ -160,28 +169,46 @@ class Stepper:
 
     # -- (3) ---------------------------------------------------------------------------------------------------------
 
-    def _velocities(self, middle: State, t: float, h: float, record: StepRecord) -> tuple[Posed, Answer]:
+    def _velocities(self, middle: State, t: float, h: float, hit: np.ndarray, record: StepRecord) -> tuple[Posed, Answer]:
         """Forces, contacts and joints in one problem. Looked for again, farther, if bodies come out faster than was foreseen."""
         scene = self.scene
         force, torque = accelerations(scene, middle, t + 0.5 * h)
         v = middle.v + h * scene.inverse_mass[:, None] * force
         L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
         later = prescribed(scene, middle, t + h)
-        carried = lambda posed: _carried(posed, middle, later)  # noqa: E731
         fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
-            offset = _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, _joint_offset(posed, middle)) + carried(posed)
-            answer = solve_velocities(posed, v, L, offset, self._start(posed), self.tolerance)
+            shift = self._shift(posed, middle, later, hit)
+            offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
+            answer = solve_velocities(posed, v, L, offset, self.memory.start(posed), self.tolerance)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
             fastest = np.maximum(fastest, 1.1 * came)
-        answer = replace(answer, u=answer.u + carried(posed))
+        answer = replace(answer, u=answer.u + shift)
         record.include(answer)
         record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
-        record.tables.append(_table(posed, answer, False, self.tolerance))
+        table, state = _table(posed, answer, False, self.tolerance)
+        record.tables.append(table)
+        self._remember(posed, answer, state, h)
         return posed, answer
+
+    def _shift(self, posed: Posed, middle: State, later: State, hit: np.ndarray) -> np.ndarray:
+        """What the law is asked about is u₁ + shift. For joints, contacts that pressed in the step before (in the normal) and
+        contacts that stuck (across it), shift is u₀: the mean velocity obeys, and no energy is lost on a curved way. After an
+        impact, and for all others, it is u₁ itself; a motor asks for its speed."""
+        width, rows = 1 + posed.rows.tangents, posed.rows.contacts
+        before = posed.rates(middle.v, middle.L)
+        shift = _carried(posed, middle, later)
+        pressed, stuck = self.memory.states(posed.contacts.key)
+        calm = ~(hit[posed.contacts.a] | hit[posed.contacts.b])
+        mean = np.zeros((rows, width), bool)
+        mean[:, 0] = pressed & calm & (posed.rows.by_contact(before)[:, 0] < 0)
+        mean[:, 1:] = (stuck & calm)[:, None]
+        shift[: rows * width] = np.where(mean.ravel(), before[: rows * width], shift[: rows * width])
+        shift[rows * width :] = [u if s is None else -s for u, s in zip(before[rows * width :], posed.joints.speed, strict=True)]
+        return shift
 
     def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
         """Contacts within reach of the motion."""
@@ -191,34 +218,23 @@ class Stepper:
         movable = scene.kind == 0
         return pose(scene, state, detect(state.placement(scene), movable, margin, scene.ignored))
 
-    def _start(self, posed: Posed) -> np.ndarray | None:
-        """The impulses of the step before, contact by contact."""
-        if len(self.keys) == 0 and len(self.joint_impulses) == 0:
-            return None
-        known, rows = posed.rows, posed.contacts.key
-        where = np.searchsorted(self.keys, rows)
-        where = np.minimum(where, max(len(self.keys) - 1, 0))
-        same = (self.keys[where] == rows) if len(self.keys) else np.zeros(len(rows), bool)
-        found = np.zeros((len(rows), 1 + known.tangents))
-        if len(self.keys):
-            across = self.impulses[where][same]
-            frame = known.linear[: known.contacts * (1 + known.tangents)].reshape(known.contacts, 1 + known.tangents, 3)
-            found[same] = np.einsum("mki,mi->mk", frame[same], across[:, 1:])
-        joints = self.joint_impulses if len(self.joint_impulses) == len(posed.joints) else np.zeros(len(posed.joints))
-        return np.concatenate([found.ravel(), joints])
-
-    def _remember(self, posed: Posed, answer: Answer, h: float) -> None:
-        known = posed.rows
-        r = known.by_contact(answer.impulses)
-        frame = known.linear[: known.contacts * (1 + known.tangents)].reshape(known.contacts, 1 + known.tangents, 3)
-        order = np.argsort(posed.contacts.key, kind="stable")
-        self.keys = posed.contacts.key[order]
-        self.impulses = np.concatenate([r[:, :1], np.einsum("mk,mki->mi", r, frame)], axis=1)[order]
-        self.joint_impulses = answer.impulses[known.contacts * (1 + known.tangents) :]
-        rates = known.by_contact(answer.u)[:, 0]
-        self.watchful = bool(
-            np.any((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -1e-9 * np.max(answer.scale, initial=0.0)))
+    def _remember(self, posed: Posed, answer: Answer, state: np.ndarray, h: float) -> None:
+        rates = posed.rows.by_contact(answer.u)[:, 0]
+        noise = 1e-9 * np.max(answer.scale, initial=0.0)
+        watchful = bool(np.any((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)))
+        # Of four corners that rest three suffice, and the solver may leave one out: it counts as pressed all the same.
+        touches = (np.abs(rates) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
+        pressed = (state > 0) | touches
+        pair = np.minimum(posed.contacts.a, posed.contacts.b) * len(self.scene.mass) + np.maximum(
+            posed.contacts.a, posed.contacts.b
         )
+        stuck = pressed & ~np.isin(pair, pair[state == 2])
+        self.memory = Memory.of(posed, answer.impulses, pressed, stuck, watchful)
+
+
+def _reach(scene: Scene, posed: Posed) -> np.ndarray:
+    """The larger reach of the two bodies of each contact."""
+    return np.maximum(scene.reach[posed.contacts.a], scene.reach[posed.contacts.b])
 
 
 def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarray:
@@ -235,13 +251,6 @@ def _offsets(posed: Posed, normal: np.ndarray, joints: np.ndarray | float) -> np
     offset[: width * posed.rows.contacts : width] = normal
     offset[width * posed.rows.contacts :] = joints
     return offset
-
-
-def _joint_offset(posed: Posed, middle: State) -> np.ndarray:
-    """J v₁ = −J v₀, so that the mean velocity keeps a joint together; a motor asks for its speed."""
-    first = posed.rows.contacts * (1 + posed.rows.tangents)
-    before = posed.rates(middle.v, middle.L)[first:]
-    return np.array([u if s is None else -s for u, s in zip(before, posed.joints.speed, strict=True)])
 
 
 def _carried(posed: Posed, middle: State, later: State) -> np.ndarray:
@@ -268,16 +277,14 @@ def _rest(posed: Posed, answer: Answer, tolerance: float) -> tuple[np.ndarray, n
     return np.where(still[:, None], 0.0, answer.v), np.where(still[:, None], 0.0, answer.L)
 
 
-def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> ContactTable:
-    """The contacts that carried an impulse, or were closed and did not."""
+def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tuple[ContactTable, np.ndarray]:
+    """The contacts that carried an impulse, or were closed and did not; and the state of all."""
     known = posed.rows
     r, u = known.by_contact(answer.impulses), known.by_contact(answer.u)
-    frame = known.linear[: known.contacts * (1 + known.tangents)].reshape(known.contacts, 1 + known.tangents, 3)
-    largest = np.max(r[:, 0], initial=0.0)
-    presses = r[:, 0] > 1e-12 * largest
-    kept = np.flatnonzero(presses | ((posed.contacts.gap <= 0) & (not impact)))
+    presses = r[:, 0] > 1e-12 * np.max(r[:, 0], initial=0.0)
     slip = np.sqrt(np.sum(u[:, 1:] ** 2, axis=1))
     slides = slip > REST * tolerance * np.minimum(answer.scale[posed.contacts.a], answer.scale[posed.contacts.b])
     state = np.where(~presses, 0, np.where(slides, 2, 1))
-    impulse = np.einsum("mk,mki->mi", r, frame)
-    return ContactTable(posed.contacts.take(kept), impulse[kept], state[kept], impact)
+    kept = np.flatnonzero(presses | ((posed.contacts.gap <= 0) & (not impact)))
+    impulse = np.einsum("mk,mki->mi", r, known.frames)
+    return ContactTable(posed.contacts.take(kept), impulse[kept], state[kept], impact), state
