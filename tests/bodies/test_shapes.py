@@ -20,7 +20,7 @@ def _inside(shape, x):
     if isinstance(shape, shapes.Ellipsoid):
         return np.sum((x / shape.axes) ** 2, axis=1) <= 1
     core = shape.core
-    if len(core.normals):
+    if core.radius == 0:
         return np.all(x @ core.normals.T <= np.sum(core.normals * core.points[core.loops[:, 0]], axis=1), axis=1)
     a, b = core.points[0], core.points[-1]
     along = np.clip((x - a) @ (b - a) / max((b - a) @ (b - a), 1e-300), 0, 1)

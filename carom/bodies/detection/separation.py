@@ -27,19 +27,26 @@ class Axes:
 
 
 def best_axes(a: Group, b: Group) -> Axes:
-    """For the pairs (a, b), row by row. Thin cores (points, segments) that share no axis are told as infinitely far apart."""
+    """For the pairs (a, b), row by row. Thin cores whose difference has no inside (two balls, two capsules, a ball and a triangle)
+    never overlap but by chance, and are told as infinitely far apart: then nearest points decide."""
     k = len(a.pieces)
+    if thin(a, b):
+        return Axes(np.full(k, np.inf), np.zeros((k, 3)))
     found = [_faces(a, b), _turned(_faces(b, a)), _edges(a, b)]
     separation = np.concatenate([s for s, _ in found], axis=1)
     normals = np.concatenate([n for _, n in found], axis=1)
-    if separation.shape[1] == 0:
-        return Axes(np.full(k, np.inf), np.zeros((k, 3)))
     # A product of edges must be clearly better than a face: for boxes that lie flat, both say the same but for rounding.
     bias = np.zeros(separation.shape[1])
     bias[found[0][0].shape[1] + found[1][0].shape[1] :] = 1.0
     best = np.argmax(separation - bias * 1e-9 * (a.size + b.size)[:, None], axis=1)
     rows = np.arange(k)
     return Axes(separation[rows, best], normals[rows, best])
+
+
+def thin(a: Group, b: Group) -> bool:
+    """Whether the difference of the cores is flat."""
+    faces = sorted((a.normals.shape[1], b.normals.shape[1]))
+    return faces[1] == 0 or (faces == [0, 2] and 1 in (a.points.shape[1], b.points.shape[1]))
 
 
 def _faces(a: Group, b: Group) -> tuple[np.ndarray, np.ndarray]:

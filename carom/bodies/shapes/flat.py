@@ -120,7 +120,9 @@ class Segment(Shape):
 
     @cached_property
     def core(self) -> Polytope:
-        return polytope([self.a, self.b], edges=[(0, 1)], radius=self.radius)
+        along = (self.b - self.a) / np.linalg.norm(self.b - self.a)
+        across = np.array([along[1], -along[0], 0.0])
+        return polytope([self.a, self.b], [(0, 1), (1, 0)], [across, -across], [(0, 1)], self.radius)
 
     @property
     def reach(self) -> float:
