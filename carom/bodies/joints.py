@@ -98,7 +98,8 @@ def _one(rows: JointRows, joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) 
     else:
         for k in range(dim):
             n = np.eye(3)[k]
-            rows.add(joint, n, np.cross(ra, n), np.cross(rb, n), float(apart[k]))
+            # Both feel it halfway between the anchors: apart by rounding or by the order of the method, they must not be twisted.
+            rows.add(joint, n, np.cross(ra + 0.5 * apart, n), np.cross(rb - 0.5 * apart, n), float(apart[k]))
     _turns(rows, joint, Fa, Fb, dim)
 
 

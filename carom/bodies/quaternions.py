@@ -76,13 +76,14 @@ def rotate_freely(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float)
         return normalise(multiply(exponential(tau * middle[:, None] * L), q))
     for _ in range(stretches):
         start = apply(np.swapaxes(matrix(q), -1, -2), L)
-        end, spin = start, start
+        end, spin, last = start, start, np.inf
         for _ in range(SWEEPS):
             spin = apply(A, 0.5 * (start + end))
             new = apply(matrix(exponential(-step * spin)), start)
             change, end = np.max(np.abs(new - end)), new
-            if change <= 1e-16 * np.max(size):
+            if change <= 1e-16 * np.max(size) or (change >= last and change <= 1e-14 * np.max(size)):  # rounding
                 break
+            last = change
         q = multiply(q, exponential(step * spin))
     return normalise(multiply(exponential(tau * middle[:, None] * L), q))
 
