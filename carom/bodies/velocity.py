@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows
 from carom.bodies.quaternions import apply
 from carom.bodies.rows import Rows, build_rows, delassus, problem
 from carom.bodies.scene import Scene, State
-from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, solve_small
 from carom.numerics.friction import solve_friction
 
 FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
