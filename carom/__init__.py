@@ -15,6 +15,9 @@ import jax as _jax
 _jax.config.update("jax_enable_x64", True)
 
 from carom import diagnostics, drawing, models
+from carom.bodies import motions, shapes
+from carom.bodies.run import WorldRun
+from carom.bodies.world import World
 from carom.contact.contact import Contact
 from carom.contact.joint import Joint
 from carom.errors import CaromError, InputError, SolveError, SweepError
@@ -85,6 +88,8 @@ __all__ = [
     "Trapezoidal",
     "Variational",
     "VariationalCollision",
+    "World",
+    "WorldRun",
     "diagnostics",
     "impact_map",
     "drawing",
@@ -92,7 +97,9 @@ __all__ = [
     "expectation",
     "load",
     "models",
+    "motions",
     "rollout",
+    "shapes",
     "solve",
     "sweep",
 ]
