@@ -1,4 +1,4 @@
-"""Random scenes: shapes, sizes over six decades, speeds, materials, in the plane and in space. Nothing breaks, nothing gains energy,
+"""Random scenes: shapes, sizes over six decades, speeds, materials, in the plane and in space. Nothing breaks or gains energy,
 nothing sinks in beyond the order of the method, and every certificate is met."""
 
 import numpy as np
@@ -33,7 +33,7 @@ def _solid_shape(rng, s):
 
 
 def random_world(seed):
-    """A handful of things above a floor, of one size between a millimetre and a kilometre; and the time they take to fall so far."""
+    """Things above a floor, of one size between a millimetre and a kilometre, that size, and the time of a fall from so high."""
     rng = np.random.default_rng(seed)
     dim = int(rng.integers(2, 4))
     size = 10.0 ** rng.uniform(-3, 3)
