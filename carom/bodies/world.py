@@ -14,6 +14,7 @@ from carom.bodies.march import march
 from carom.bodies.run import WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, together, vector
+from carom.drawing import Film
 from carom.errors import InputError
 
 
@@ -302,6 +303,12 @@ class World:
         if path is not None:
             run.save(path)
         return run
+
+    def film(self, run: WorldRun) -> Film:
+        """The shapes of all bodies through a run, for `carom.drawing` and reports."""
+        from carom.bodies.pictures import film
+
+        return film(self, run)
 
 
 def _number(value: Any, what: str) -> float:
