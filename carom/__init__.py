@@ -48,6 +48,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES says the same
     from carom import diagnostics, drawing, models
+    from carom.bodies import motions, shapes
+    from carom.bodies.run import WorldRun
+    from carom.bodies.world import World
     from carom.contact.contact import Contact
     from carom.contact.joint import Joint
     from carom.errors import CaromError, InputError, SolveError, SweepError
@@ -75,6 +78,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: what a program does not use costs it no time. tests/test_house.py compares this with the list above.
 _HOMES = {
+    "carom.bodies.run": "WorldRun",
+    "carom.bodies.world": "World",
     "carom.contact.contact": "Contact",
     "carom.contact.joint": "Joint",
     "carom.errors": "CaromError InputError SolveError SweepError",
@@ -98,7 +103,14 @@ _HOMES = {
     "carom.system.lumped": "LumpedSystem",
     "carom.system.system": "System",
 }
-_MODULES = ("diagnostics", "drawing", "models", "report")
+_MODULES = {
+    "diagnostics": "carom.diagnostics",
+    "drawing": "carom.drawing",
+    "models": "carom.models",
+    "motions": "carom.bodies.motions",
+    "report": "carom.report",
+    "shapes": "carom.bodies.shapes",
+}
 _WHERE = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
@@ -106,7 +118,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _MODULES:
-        return import_module(f"carom.{name}")
+        return import_module(_MODULES[name])
     if name not in _WHERE:
         raise AttributeError(f"module 'carom' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_WHERE[name]), name)
@@ -149,6 +161,8 @@ __all__ = [
     "Trapezoidal",
     "Variational",
     "VariationalCollision",
+    "World",
+    "WorldRun",
     "diagnostics",
     "impact_map",
     "drawing",
@@ -156,7 +170,9 @@ __all__ = [
     "expectation",
     "load",
     "models",
+    "motions",
     "rollout",
+    "shapes",
     "solve",
     "sweep",
 ]

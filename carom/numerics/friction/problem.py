@@ -145,7 +145,7 @@ def project_coulomb(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
     normal = (height + friction * length) / (1 + friction**2)
     edge = np.concatenate([normal[:, None], (friction * normal)[:, None] * unit(p[:, 1:])], axis=1)
     inside, polar = length <= friction * height, friction * length <= -height
-    return np.where(inside[:, None], p, np.where(polar[:, None], 0.0, edge))
+    return np.where(polar[:, None], 0.0, np.where(inside[:, None], p, edge))  # polar first: with μ = 0 both may hold below zero
 
 
 def invert_blocks(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

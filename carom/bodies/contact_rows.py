@@ -1,0 +1,141 @@
+"""From contacts and joints to the contact problem of a step: u = Hᵀv in the frames of the contacts.
+
+    u = (v_b + ω_b × r_b) − (v_a + ω_a × r_a),   r from the centre of mass to the point of contact                          (1)
+
+Both bodies feel an impulse at the same point of space, so that no impulse changes the angular momentum of the whole.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from carom.bodies.detection.detect import Contacts
+from carom.bodies.joints import JointRows
+from carom.bodies.quaternions import cross
+from carom.bodies.scene import Scene, State
+from carom.numerics.friction import FrictionProblem
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows (N, T…) contact by contact, then those of joints: who they belong to, and their directions."""
+
+    a: np.ndarray  #        [r]
+    b: np.ndarray  #        [r]
+    linear: np.ndarray  #   [r, 3]
+    turn_a: np.ndarray  #   [r, 3]
+    turn_b: np.ndarray  #   [r, 3]
+    tangents: int
+    contacts: int
+
+    def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
+        """u of (1) for all rows."""
+        relative = np.sum(self.linear * (v[self.b] - v[self.a]), axis=1)
+        return relative + np.sum(self.turn_b * spin[self.b], axis=1) - np.sum(self.turn_a * spin[self.a], axis=1)
+
+    def kick(self, impulses: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The change of linear and angular momentum of all bodies."""
+        p, L = np.zeros((n, 3)), np.zeros((n, 3))
+        push = impulses[:, None] * self.linear
+        np.add.at(p, self.b, push)
+        np.subtract.at(p, self.a, push)
+        np.add.at(L, self.b, impulses[:, None] * self.turn_b)
+        np.subtract.at(L, self.a, impulses[:, None] * self.turn_a)
+        return p, L
+
+    @property
+    def frames(self) -> np.ndarray:
+        """The directions of the contact rows as [contacts, 1 + tangents, 3]."""
+        return self.linear[: self.contacts * (1 + self.tangents)].reshape(self.contacts, 1 + self.tangents, 3)
+
+    def by_contact(self, values: np.ndarray) -> np.ndarray:
+        """The contact rows as [contacts, 1 + tangents]."""
+        return values[: self.contacts * (1 + self.tangents)].reshape(self.contacts, 1 + self.tangents)
+
+
+def frames(normal: np.ndarray, dim: int) -> np.ndarray:
+    """[m, 1 + tangents, 3]: the normal and directions across it."""
+    if dim == 2:
+        across = np.stack([-normal[:, 1], normal[:, 0], np.zeros(len(normal))], axis=1)
+        return np.stack([normal, across], axis=1)
+    small = np.eye(3)[np.argmin(np.abs(normal), axis=1)]
+    first = cross(normal, small)
+    first = first / np.sqrt(np.sum(first**2, axis=1, keepdims=True))
+    return np.stack([normal, first, cross(normal, first)], axis=1)
+
+
+def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:
+    tangents = scene.dim - 1
+    frame = frames(contacts.normal, scene.dim)
+    linear = frame.reshape(-1, 3)
+    a, b = np.repeat(contacts.a, 1 + tangents), np.repeat(contacts.b, 1 + tangents)
+    point = np.repeat(contacts.point, 1 + tangents, axis=0)
+    turn_a, turn_b = cross(point - state.x[a], linear), cross(point - state.x[b], linear)
+    if len(joints):
+        a, b = np.concatenate([a, joints.a]), np.concatenate([b, joints.b])
+        linear = np.concatenate([linear, joints.linear])
+        turn_a, turn_b = np.concatenate([turn_a, joints.turn_a]), np.concatenate([turn_b, joints.turn_b])
+    return Rows(a, b, linear, turn_a, turn_b, tangents, len(contacts))
+
+
+def problem(
+    scene: Scene, rows: Rows, inverse: np.ndarray, inertia: np.ndarray, q: np.ndarray, friction: np.ndarray
+) -> FrictionProblem:
+    """The problem of the bodies that the rows touch; `inverse` and `inertia` [n, 3, 3] are in space. In the plane a body has
+    three coordinates, in space six."""
+    bodies, number = _touched(scene, rows)
+    d = 3 if scene.dim == 2 else 6
+    index, column, value = [], [], []
+    for owner, turn, sign in ((rows.b, rows.turn_b, 1.0), (rows.a, rows.turn_a, -1.0)):
+        mine = np.flatnonzero(number[owner] >= 0)
+        index.append((d * number[owner[mine]][:, None] + np.arange(d)).ravel())
+        column.append(np.repeat(mine, d))
+        value.append(sign * _coordinates(rows.linear[mine], turn[mine], d).ravel())
+    shape = (d * len(bodies), len(rows.a))
+    H = sparse.csc_matrix((np.concatenate(value), (np.concatenate(index), np.concatenate(column))), shape)
+    M, W = (_blocks(bodies, d, *pair) for pair in ((scene.mass, inertia), (scene.inverse_mass, inverse)))
+    return FrictionProblem(q, friction, rows.tangents, jacobian=H, mass=M, inverse_mass=W)
+
+
+def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
+    """W = HᵀM⁻¹H as a dense matrix."""
+    bodies, number = _touched(scene, rows)
+    m, k = len(rows.a), len(bodies)
+    H = np.zeros((m, k + 1, 6))  # what does not move goes to the last place
+    every = np.arange(m)
+    H[every, number[rows.b]] += np.concatenate([rows.linear, rows.turn_b], axis=1)
+    H[every, number[rows.a]] -= np.concatenate([rows.linear, rows.turn_a], axis=1)
+    H = H[:, :k]
+    light = np.empty_like(H)
+    light[:, :, :3] = H[:, :, :3] * scene.inverse_mass[bodies][:, None]
+    light[:, :, 3:] = np.matmul(H[:, :, None, 3:], inverse[bodies])[:, :, 0]
+    return H.reshape(m, -1) @ light.reshape(m, -1).T
+
+
+def _touched(scene: Scene, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """The free bodies that have rows, and the number of each body among them (−1: none)."""
+    touched = np.zeros(len(scene.mass), bool)
+    touched[rows.a] = touched[rows.b] = True
+    bodies = np.flatnonzero(touched & scene.free)
+    number = np.full(len(scene.mass), -1)
+    number[bodies] = np.arange(len(bodies))
+    return bodies, number
+
+
+def _coordinates(linear: np.ndarray, turn: np.ndarray, d: int) -> np.ndarray:
+    if d == 3:
+        return np.stack([linear[:, 0], linear[:, 1], turn[:, 2]], axis=1)
+    return np.concatenate([linear, turn], axis=1)
+
+
+def _blocks(bodies: np.ndarray, d: int, mass: np.ndarray, inertia: np.ndarray) -> sparse.csr_matrix:
+    k = len(bodies)
+    blocks = np.zeros((k, d, d))
+    if d == 3:
+        blocks[:, 0, 0] = blocks[:, 1, 1] = mass[bodies]
+        blocks[:, 2, 2] = inertia[bodies, 2, 2]
+    else:
+        blocks[:, [0, 1, 2], [0, 1, 2]] = mass[bodies][:, None]
+        blocks[:, 3:, 3:] = inertia[bodies]
+    return sparse.bsr_matrix((blocks, np.arange(k), np.arange(k + 1)), (k * d, k * d)).tocsr()

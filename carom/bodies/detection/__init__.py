@@ -1,0 +1,11 @@
+"""Where bodies touch, or may touch before the step is over.
+
+geometry     the convex pieces of all bodies, in arrays of equal kind, and their place in space
+broad        which pairs of pieces come near each other: a sweep along one axis
+separation   the axis that separates two polytopes most, or the one along which they overlap least
+nearest      the nearest points of two polytopes that are apart
+manifold     the points in which two polytopes meet: a face clipped against a face, or one point
+walls        half-spaces and plates against everything
+support      shapes known by their support functions (cylinder, ellipsoid) against everything
+detect       all of it: `Contacts`
+"""

@@ -1,0 +1,122 @@
+"""All contacts of a world at one moment."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from carom.bodies.detection.broad import near_pairs
+from carom.bodies.detection.geometry import Group, Placement
+from carom.bodies.detection.manifold import LONE, meet
+from carom.bodies.detection.nearest import nearest_points
+from carom.bodies.detection.separation import best_axes
+from carom.bodies.detection.support import smooth_pair
+from carom.bodies.detection.walls import over_wall
+
+APART = 1e-9  # relative to the size: below, nearest points are too close to tell the normal, and the best axis does
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """Points where bodies touch or may touch soon, one row each. The normal points from body a to body b."""
+
+    a: np.ndarray  #        [m]
+    b: np.ndarray  #        [m]
+    point: np.ndarray  #    [m, 3]  halfway between the surfaces
+    normal: np.ndarray  #   [m, 3]
+    gap: np.ndarray  #      [m]     negative: the depth
+    key: np.ndarray  #      [m]     the same point of the same two pieces has the same key in the next step
+
+    def __len__(self) -> int:
+        return len(self.gap)
+
+    def take(self, rows: np.ndarray) -> "Contacts":
+        return Contacts(self.a[rows], self.b[rows], self.point[rows], self.normal[rows], self.gap[rows], self.key[rows])
+
+
+def detect(
+    placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored: frozenset[tuple[int, int]] = frozenset()
+) -> Contacts:
+    """Contacts with a gap below the sum of the margins [n] of the two bodies. `ignored` are pairs of bodies (a < b)."""
+    found: list[Contacts] = []
+    owner = placement.geometry.owner
+    for wall in placement.geometry.walls:
+        points = over_wall(wall, placement, movable, margin + margin[wall.body])
+        if len(points.gap):
+            other, m = owner[points.piece], len(points.gap)
+            middle = points.point - 0.5 * points.gap[:, None] * points.normal
+            key = _keys(np.full(m, wall.piece), points.piece, points.feature, len(owner))
+            found.append(Contacts(np.full(m, wall.body), other, middle, points.normal, points.gap, key))
+    found += _pairs(placement, movable, margin)
+    if not found:
+        none = np.zeros(0, int)
+        return Contacts(none, none, np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), none)
+    contacts = Contacts(*(np.concatenate([getattr(f, name) for f in found]) for name in Contacts.__dataclass_fields__))
+    if ignored:
+        pairs = zip(np.minimum(contacts.a, contacts.b).tolist(), np.maximum(contacts.a, contacts.b).tolist(), strict=True)
+        contacts = contacts.take(np.array([pair not in ignored for pair in pairs], bool))
+    return contacts.take(np.argsort(contacts.key, kind="stable"))
+
+
+def _keys(first: np.ndarray, second: np.ndarray, feature: np.ndarray, pieces: int) -> np.ndarray:
+    return (first.astype(np.int64) * pieces + second) * (2 * LONE) + feature
+
+
+def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray) -> list[Contacts]:
+    """Contacts of polytopes and smooth shapes with each other, pairs of one kind in one go."""
+    geometry, owner = placement.geometry, placement.geometry.owner
+    finite = np.flatnonzero(geometry.group_of > -2)
+    wide = margin[owner[finite]][:, None]
+    i, j = near_pairs(placement.low[finite] - wide, placement.high[finite] + wide, owner[finite], movable[owner[finite]])
+    i, j = finite[i], finite[j]
+    gi, gj = geometry.group_of[i], geometry.group_of[j]
+    found = []
+    kinds = len(placement.groups)
+    for kind in np.unique(gi[(gi >= 0) & (gj >= 0)] * kinds + gj[(gi >= 0) & (gj >= 0)]):
+        mine = np.flatnonzero((gi >= 0) & (gj >= 0) & (gi * kinds + gj == kind))
+        a = placement.groups[kind // kinds].take(geometry.row_of[i[mine]])
+        b = placement.groups[kind % kinds].take(geometry.row_of[j[mine]])
+        found.append(_polytopes(a, b, margin, len(owner)))
+    for p, q in zip(i[(gi == -1) | (gj == -1)], j[(gi == -1) | (gj == -1)], strict=True):
+        found.append(_smooth(placement, int(p), int(q), margin))
+    return [f for f in found if len(f)]
+
+
+def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
+    """The pairs (a, b), row by row: the best axis, the nearest points where they are apart, and the points where they meet."""
+    axes = best_axes(a, b)
+    limit = margin[a.bodies] + margin[b.bodies]
+    radii = a.radius + b.radius
+    close = np.isinf(axes.separation) | (axes.separation - radii < limit)
+    a, b, limit, radii = a.take(close), b.take(close), limit[close], radii[close]
+    separation, normal = axes.separation[close], axes.normal[close].copy()
+    x, y = _deepest(a, b, normal)
+    apart = np.flatnonzero(separation > APART * (a.size + b.size))
+    if len(apart):
+        near = nearest_points(a.take(apart), b.take(apart))
+        normal[apart], x[apart], y[apart] = near.normal, near.x, near.y
+    points = meet(a, b, normal, x, y)
+    n, pair = points.normal, points.pair
+    gap = np.sum((points.y - points.x) * n, axis=1) - radii[pair]
+    keep = np.flatnonzero(gap < limit[pair])
+    n, pair, gap = n[keep], pair[keep], gap[keep]
+    surface = points.x[keep] + a.radius[pair][:, None] * n
+    key = _keys(a.pieces[pair], b.pieces[pair], points.feature[keep], pieces)
+    return Contacts(a.bodies[pair], b.bodies[pair], surface + 0.5 * gap[:, None] * n, n, gap, key)
+
+
+def _deepest(a: Group, b: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The point of a that is farthest along n, and the point of b farthest against it, moved beside each other."""
+    rows = np.arange(len(n))
+    x = a.points[rows, np.argmax(np.einsum("kvi,ki->kv", a.points, n), axis=1)]
+    y = b.points[rows, np.argmin(np.einsum("kvi,ki->kv", b.points, n), axis=1)]
+    across = (y - x) - np.sum((y - x) * n, axis=1)[:, None] * n
+    return x + 0.5 * across, y - 0.5 * across
+
+
+def _smooth(placement: Placement, p: int, q: int, margin: np.ndarray) -> Contacts:
+    owner = placement.geometry.owner
+    limit = margin[owner[p]] + margin[owner[q]]
+    found = smooth_pair(placement, p, q, limit)
+    m = len(found.gap)
+    key = _keys(np.full(m, p), np.full(m, q), np.arange(m), len(owner))
+    return Contacts(np.full(m, owner[p]), np.full(m, owner[q]), found.point, found.normal, found.gap, key)

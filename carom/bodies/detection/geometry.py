@@ -1,0 +1,143 @@
+"""The convex pieces of all bodies, in arrays of equal kind, and their place in space."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from carom.bodies import quaternions
+from carom.bodies.shapes.fixed import HalfSpace, Plate
+from carom.bodies.shapes.shape import Placed, Polytope, Shape
+
+
+@dataclass(frozen=True)
+class Group:
+    """Polytopes with the same numbers of corners, faces and edges, in the frames of their bodies."""
+
+    pieces: np.ndarray  #      [g]        their numbers among all pieces
+    bodies: np.ndarray  #      [g]
+    points: np.ndarray  #      [g, V, 3]
+    normals: np.ndarray  #     [g, F, 3]
+    directions: np.ndarray  #  [g, D, 3]
+    loops: np.ndarray  #       [g, F, n]
+    edges: np.ndarray  #       [g, E, 2]
+    radius: np.ndarray  #      [g]
+    size: np.ndarray  #        [g]        extent of the core: what rounding is relative to
+
+    def placed(self, x: np.ndarray, R: np.ndarray) -> "Group":
+        """In space, for bodies at x [n, 3] with rotations R [n, 3, 3]."""
+        turn = np.swapaxes(R[self.bodies], -1, -2)
+        points = self.points @ turn + x[self.bodies][:, None, :]
+        kind = (self.loops, self.edges, self.radius, self.size)
+        return Group(self.pieces, self.bodies, points, self.normals @ turn, self.directions @ turn, *kind)
+
+    def take(self, rows: np.ndarray) -> "Group":
+        arrays = (
+            self.pieces,
+            self.bodies,
+            self.points,
+            self.normals,
+            self.directions,
+            self.loops,
+            self.edges,
+            self.radius,
+            self.size,
+        )
+        return Group(*(a[rows] for a in arrays))
+
+
+@dataclass(frozen=True)
+class Single:
+    """A piece that is not a polytope: a half-space, a plate, a cylinder, an ellipsoid."""
+
+    piece: int
+    body: int
+    shape: Shape
+    where: np.ndarray  #  [3]     its origin in the frame of the body
+    turn: np.ndarray  #   [3, 3]
+
+
+@dataclass
+class Geometry:
+    """All pieces of all bodies. Walls (half-spaces, plates) are apart: they are near everything."""
+
+    dim: int
+    groups: list[Group] = field(default_factory=list)
+    walls: list[Single] = field(default_factory=list)
+    smooth: list[Single] = field(default_factory=list)
+    owner: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] the body of each
+    group_of: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] −1: smooth, −2: wall
+    row_of: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] its row in the group or list
+
+
+def build(dim: int, bodies: list[tuple[list[Placed], np.ndarray]]) -> Geometry:
+    """The geometry of bodies, each given by its placed shapes and the centre of mass in the frame of the shapes."""
+    geometry = Geometry(dim)
+    buckets: dict[tuple[int, ...], list[tuple[int, int, Polytope]]] = {}
+    owner: list[int] = []
+    for body, (shapes, center) in enumerate(bodies):
+        for placed in shapes:
+            R, where = quaternions.matrix(placed.turn), placed.where - center
+            pieces = getattr(placed.shape, "pieces", None) or ([placed.shape.core] if placed.shape.core else [])
+            for core in pieces:
+                moved = _moved(core, where, R, dim)
+                buckets.setdefault(moved.signature, []).append((len(owner), body, moved))
+                owner.append(body)
+            if not pieces:
+                single = Single(len(owner), body, placed.shape, where, R)
+                (geometry.walls if isinstance(placed.shape, (HalfSpace, Plate)) else geometry.smooth).append(single)
+                owner.append(body)
+    geometry.owner = np.array(owner, int)
+    geometry.groups = [_group(bucket) for bucket in buckets.values()]
+    geometry.group_of, geometry.row_of = np.full(len(owner), -2), np.zeros(len(owner), int)
+    for g, group in enumerate(geometry.groups):
+        geometry.group_of[group.pieces], geometry.row_of[group.pieces] = g, np.arange(len(group.pieces))
+    for kind, singles in ((-1, geometry.smooth), (-2, geometry.walls)):
+        for row, single in enumerate(singles):
+            geometry.group_of[single.piece], geometry.row_of[single.piece] = kind, row
+    return geometry
+
+
+def _moved(core: Polytope, where: np.ndarray, R: np.ndarray, dim: int) -> Polytope:
+    directions = core.directions @ R.T if dim == 3 else np.zeros((0, 3))  # in the plane no edge crosses another
+    return Polytope(core.points @ R.T + where, core.normals @ R.T, core.loops, core.edges, directions, core.radius)
+
+
+def _group(bucket: list[tuple[int, int, Polytope]]) -> Group:
+    pieces, bodies, cores = zip(*bucket, strict=True)
+    stack = lambda name: np.array([getattr(core, name) for core in cores])  # noqa: E731
+    points = stack("points")
+    size = np.max(np.ptp(points, axis=1), axis=1) + stack("radius")
+    arrays = (stack("normals"), stack("directions"), stack("loops"), stack("edges"), stack("radius"), size)
+    return Group(np.array(pieces), np.array(bodies), points, *arrays)
+
+
+@dataclass
+class Placement:
+    """All pieces in space at one moment, with a box around each."""
+
+    geometry: Geometry
+    x: np.ndarray  #      [n, 3]  centres of mass
+    R: np.ndarray  #      [n, 3, 3]
+    groups: list[Group]
+    low: np.ndarray  #    [pieces, 3]
+    high: np.ndarray  #   [pieces, 3]
+
+
+def place(geometry: Geometry, x: np.ndarray, R: np.ndarray) -> Placement:
+    low, high = np.full((len(geometry.owner), 3), -np.inf), np.full((len(geometry.owner), 3), np.inf)
+    groups = [group.placed(x, R) for group in geometry.groups]
+    for group in groups:
+        low[group.pieces] = group.points.min(axis=1) - group.radius[:, None]
+        high[group.pieces] = group.points.max(axis=1) + group.radius[:, None]
+    for single in geometry.smooth:
+        support = support_in_space(single, x, R)
+        high[single.piece] = [support(axis)[k] for k, axis in enumerate(np.eye(3))]
+        low[single.piece] = [support(-axis)[k] for k, axis in enumerate(np.eye(3))]
+    return Placement(geometry, x, R, groups, low, high)
+
+
+def support_in_space(single: Single, x: np.ndarray, R: np.ndarray) -> Any:
+    """The support function of a piece in space."""
+    turn, origin = R[single.body] @ single.turn, x[single.body] + R[single.body] @ single.where
+    return lambda direction: origin + turn @ single.shape.support(turn.T @ direction)

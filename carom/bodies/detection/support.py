@@ -1,0 +1,198 @@
+"""Shapes known by their support functions (cylinder, ellipsoid) against everything, one pair at a time.
+
+The difference D = {y − x} of two convex sets holds the origin iff they overlap. Apart, the point of D nearest to the origin gives
+the distance and the normal: it is found by growing a simplex of support points [gilbert1988]. Overlapping, the face of D nearest to
+the origin gives the depth: it is found by growing a polytope from inside [bergen2001].
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from carom.bodies.detection.geometry import Group, Placement, Single, support_in_space
+from carom.bodies.detection.manifold import LEAN
+from carom.bodies.detection.nearest import inside
+from carom.bodies.shapes.round import Cylinder
+
+ROUNDS = 120
+CLOSE = 1e-11  # relative to the size: where the search ends
+
+Support = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class SmoothPoints:
+    point: np.ndarray  #   [m, 3]
+    normal: np.ndarray  #  [m, 3]
+    gap: np.ndarray  #     [m]
+
+
+def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoints:
+    """The points where piece p and piece q meet, at least one of them smooth, with a gap below the limit."""
+    a, b = _piece(placement, p), _piece(placement, q)
+    size = a.size + b.size
+    normal, gap, x, y = separate(a.support, b.support, b.middle - a.middle, size)
+    if gap >= limit:
+        return SmoothPoints(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+    flat = _flat(a, b, normal) or _flat(b, a, -normal)
+    if flat is None:
+        return SmoothPoints(0.5 * (x + y)[None], normal[None], np.array([gap]))
+    n, points, height = flat
+    sign = 1.0 if n @ normal > 0 else -1.0
+    gaps = points @ n - height
+    rows = np.flatnonzero(gaps < limit)
+    middle = points[rows] - 0.5 * gaps[rows][:, None] * n
+    return SmoothPoints(middle, np.broadcast_to(sign * n, (len(rows), 3)), gaps[rows])
+
+
+@dataclass(frozen=True)
+class _Piece:
+    support: Support
+    middle: np.ndarray
+    size: float
+    faces: list[tuple[np.ndarray, np.ndarray | None]]  #  (outward normal, corners in order or None for a disc)
+    disc: tuple[float, float] | None  #                   radius and half length of a cylinder
+    axis: np.ndarray
+    rims: np.ndarray  #                                   [8, 3] points of a cylinder's rims
+
+
+def _piece(placement: Placement, p: int) -> _Piece:
+    geometry = placement.geometry
+    g, row = int(geometry.group_of[p]), int(geometry.row_of[p])
+    none = np.zeros((0, 3))
+    if g >= 0:
+        group: Group = placement.groups[g]
+        points, radius = group.points[row], float(group.radius[row])
+        faces = [] if radius else [(n, points[loop]) for n, loop in zip(group.normals[row], group.loops[row], strict=True)]
+        return _Piece(lambda d: _of_points(points, radius, d), points.mean(axis=0), float(group.size[row]), faces, None, none, none)
+    single: Single = geometry.smooth[row]
+    support = support_in_space(single, placement.x, placement.R)
+    middle = placement.x[single.body] + placement.R[single.body] @ single.where
+    if not isinstance(single.shape, Cylinder):
+        return _Piece(support, middle, single.shape.reach, [], None, none, none)
+    axis = (placement.R[single.body] @ single.turn)[:, 2]
+    half, r = 0.5 * single.shape.length, single.shape.radius
+    side = (placement.R[single.body] @ single.turn)[:, :2].T
+    rim = np.array([*side, *-side]) * r
+    rims = np.concatenate([middle - half * axis + rim, middle + half * axis + rim])
+    return _Piece(support, middle, single.shape.reach, [(axis, None), (-axis, None)], (r, half), axis, rims)
+
+
+def _of_points(points: np.ndarray, radius: float, d: np.ndarray) -> np.ndarray:
+    return points[int(np.argmax(points @ d))] + radius * d / np.linalg.norm(d)
+
+
+def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """A flat face of `ref` whose normal is that of the contact, met by points of rims or of a face: n, points, height."""
+    for n, loop in ref.faces:
+        if n @ normal < np.cos(LEAN):
+            continue
+        origin = ref.middle + ref.disc[1] * n if ref.disc else loop[0]
+        lowest = inc.support(-n)
+        points = [lowest[None], inc.rims, *(corners for m, corners in inc.faces if corners is not None and m @ n < -np.cos(LEAN))]
+        points = np.concatenate(points)
+        points = points[_over(ref, n, loop, points)]
+        if ref.disc and loop is None:  # the rim of the reference over the other one's face
+            points = np.concatenate([points, *_rim_over(ref, inc, n)])
+        if len(points):
+            return n, _distinct(points, 1e-7 * ref.size), float(n @ origin)
+    return None
+
+
+def _over(ref: _Piece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarray) -> np.ndarray:
+    if loop is not None:
+        return inside(loop[None], n[None], points[None], 1e-7 * ref.size)[0]
+    across = points - ref.middle
+    across = across - (across @ ref.axis)[:, None] * ref.axis
+    return np.linalg.norm(across, axis=1) <= ref.disc[0] * (1 + 1e-7)
+
+
+def _rim_over(ref: _Piece, inc: _Piece, n: np.ndarray) -> list[np.ndarray]:
+    """Points of the reference's rim lifted onto a face of the other that looks at it."""
+    lifted = []
+    for m, corners in inc.faces:
+        if m @ n < -np.cos(LEAN):
+            base = corners[0] if corners is not None else inc.middle + inc.disc[1] * m
+            rim = ref.rims[:4] if (ref.rims[0] - ref.middle) @ n > 0 else ref.rims[4:]
+            up = rim + np.outer((base - rim) @ m / (n @ m), n)
+            lifted.append(up[_over(inc, m, corners, up)])
+    return lifted
+
+
+def _distinct(points: np.ndarray, tie: float) -> np.ndarray:
+    kept: list[np.ndarray] = []
+    for point in points:
+        if all(np.max(np.abs(point - k)) > tie for k in kept):
+            kept.append(point)
+    return np.array(kept)
+
+
+# -- distance and depth of two support functions -------------------------------------------------------------------------
+
+
+def separate(a: Support, b: Support, guess: np.ndarray, size: float) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+    """The unit normal from a to b, the signed distance, and the points x of a and y of b."""
+    direction = guess if np.any(guess) else np.array([0.0, 0.0, 1.0])
+    pairs = [_pair(a, b, direction)]
+    for _ in range(ROUNDS):
+        weights, nearest = _nearest_in_simplex([y - x for x, y in pairs])
+        pairs = [pair for pair, w in zip(pairs, weights, strict=True) if w > 0]
+        weights = weights[weights > 0]
+        distance = float(np.linalg.norm(nearest))
+        if distance <= 1e-9 * size or len(pairs) == 4:
+            return _depth(a, b, pairs, size)
+        new = _pair(a, b, nearest)
+        if distance - nearest @ (new[1] - new[0]) / distance <= CLOSE * size or len(pairs) == 4:
+            break
+        pairs.append(new)
+    x, y = (sum(w * pair[k] for w, pair in zip(weights, pairs, strict=True)) for k in (0, 1))
+    return nearest / distance, distance, x, y
+
+
+def _pair(a: Support, b: Support, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points whose difference is least along the direction from a to b."""
+    return a(direction), b(-direction)
+
+
+def _nearest_in_simplex(points: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The point of a simplex nearest to the origin: weights and point. All faces are tried; there are 15 at most."""
+    best, weights_of_best = np.inf, np.zeros(len(points))
+    for count in range(1, len(points) + 1):
+        for chosen in combinations(range(len(points)), count):
+            P = np.array([points[i] for i in chosen])
+            edges = P[1:] - P[0]
+            t = np.linalg.lstsq(edges.T, -P[0], rcond=1e-14)[0] if count > 1 else np.zeros(0)
+            w = np.concatenate([[1 - t.sum()], t])
+            if np.all(w >= 0):
+                d = float(np.linalg.norm(w @ P))
+                if d < best * (1 - 1e-14):
+                    best, weights_of_best = d, np.zeros(len(points))
+                    weights_of_best[list(chosen)] = w
+    return weights_of_best, weights_of_best @ np.array(points)
+
+
+def _depth(a: Support, b: Support, pairs: list, size: float) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+    """The least depth of an overlap: a polytope inside D grows until its face nearest to the origin lies on the border of D."""
+    from scipy.spatial import ConvexHull
+
+    axes = np.concatenate([np.eye(3), -np.eye(3)])
+    pairs = [*pairs, *(_pair(a, b, d) for d in axes)]
+    hull = ConvexHull(np.array([y - x for x, y in pairs]) / size, incremental=True, qhull_options="QJ Pp")
+    n, offset, corners = axes[0], 0.0, np.zeros(3, int)
+    for _ in range(ROUNDS):
+        near = int(np.argmin(-hull.equations[:, 3]))
+        n, offset, corners = hull.equations[near, :3], -size * hull.equations[near, 3], hull.simplices[near]
+        new = _pair(a, b, -n)
+        if (new[1] - new[0]) @ n - offset <= 1e-9 * size:
+            break
+        pairs.append(new)
+        hull.add_points((new[1] - new[0])[None] / size)
+    hull.close()
+    x, y = _pair(a, b, -n)
+    D = np.array([pairs[i][1] - pairs[i][0] for i in corners])
+    w = np.linalg.lstsq(np.vstack([D.T, np.ones(3)]), np.append(offset * n, 1.0), rcond=None)[0]
+    if np.all(w > -1e-6):
+        x, y = (sum(wi * pairs[i][k] for wi, i in zip(w, corners, strict=True)) for k in (0, 1))
+    return -n, -float(offset), x, y

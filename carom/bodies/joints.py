@@ -1,0 +1,126 @@
+"""Joints: what two bodies have in common. Each is a number of rows J with J v = 0 (or a given speed), and errors g that stay zero.
+
+point      the anchors coincide                          3 rows (2 in the plane)      ball, hinge, universal, fixed
+across     the anchors differ along one axis only        2 rows (1)                   slider
+turn       no relative turn about some axes              1, 2 or 3 rows               universal, hinge, fixed, slider
+distance   the anchors keep their distance               1 row
+rope       the anchors keep at most their distance       a contact without friction
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+KINDS = ("ball", "hinge", "slider", "universal", "fixed", "distance", "rope")
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One joint between bodies a and b, in the frames of their centres of mass."""
+
+    kind: str
+    name: str
+    a: int
+    b: int
+    at_a: np.ndarray  #             [3]
+    at_b: np.ndarray  #             [3]
+    frame_a: np.ndarray  #          [3, 3]  columns: the axis, and two across it
+    frame_b: np.ndarray
+    length: float = 0.0  #          of a distance or a rope
+    speed: float | None = None  #   of a motor: about the axis of a hinge, along that of a slider
+
+
+@dataclass(frozen=True)
+class Joints:
+    all: tuple[Joint, ...] = ()
+
+    @property
+    def bilateral(self) -> tuple[Joint, ...]:
+        return tuple(j for j in self.all if j.kind != "rope")
+
+    @property
+    def ropes(self) -> tuple[Joint, ...]:
+        return tuple(j for j in self.all if j.kind == "rope")
+
+
+@dataclass
+class JointRows:
+    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres."""
+
+    a: list[int] = field(default_factory=list)
+    b: list[int] = field(default_factory=list)
+    linear: list[np.ndarray] = field(default_factory=list)
+    turn_a: list[np.ndarray] = field(default_factory=list)
+    turn_b: list[np.ndarray] = field(default_factory=list)
+    error: list[float] = field(default_factory=list)
+    speed: list[float | None] = field(default_factory=list)  #  what a motor asks for
+
+    def add(
+        self, joint: Joint, linear: np.ndarray, turn_a: np.ndarray, turn_b: np.ndarray, error: float, speed: float | None = None
+    ):
+        for column, value in zip(self._columns(), (joint.a, joint.b, linear, turn_a, turn_b, error, speed), strict=True):
+            column.append(value)
+
+    def _columns(self) -> tuple[list[Any], ...]:
+        return self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error, self.speed
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+
+def joint_rows(joints: tuple[Joint, ...], x: np.ndarray, R: np.ndarray, dim: int) -> JointRows:
+    """The rows of all bilateral joints where bodies are at x with rotations R."""
+    rows = JointRows()
+    for joint in joints:
+        _one(rows, joint, x, R, dim)
+    return rows
+
+
+def _one(rows: JointRows, joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) -> None:
+    a, b = joint.a, joint.b
+    ra, rb = R[a] @ joint.at_a, R[b] @ joint.at_b
+    apart = x[b] + rb - x[a] - ra
+    Fa, Fb = R[a] @ joint.frame_a, R[b] @ joint.frame_b
+    if joint.kind == "distance":
+        length = np.linalg.norm(apart)
+        n = apart / length if length > 0 else Fa[:, 0]
+        rows.add(joint, n, np.cross(ra, n), np.cross(rb, n), length - joint.length)
+        return
+    if joint.kind == "slider":
+        for k in range(1, dim):
+            # The axis turns with a: what lies across it is measured from a's centre to b's anchor.
+            n = Fa[:, k]
+            rows.add(joint, n, np.cross(ra + apart, n), np.cross(rb, n), float(n @ apart))
+        if joint.speed is not None:
+            n = Fa[:, 0]
+            rows.add(joint, n, np.cross(ra + apart, n), np.cross(rb, n), 0.0, joint.speed)
+    else:
+        for k in range(dim):
+            n = np.eye(3)[k]
+            # Both feel it halfway between the anchors: apart by rounding or by the order of the method, they must not be twisted.
+            rows.add(joint, n, np.cross(ra + 0.5 * apart, n), np.cross(rb - 0.5 * apart, n), float(apart[k]))
+    _turns(rows, joint, Fa, Fb, dim)
+
+
+def _turns(rows: JointRows, joint: Joint, Fa: np.ndarray, Fb: np.ndarray, dim: int) -> None:
+    """No relative turn about some axes; the error is the sine of the turn that has happened."""
+    zero = np.zeros(3)
+    if dim == 2:
+        z = np.array([0.0, 0.0, 1.0])
+        if joint.kind in ("fixed", "slider"):
+            rows.add(joint, zero, z, z, float(np.cross(Fa[:, 0], Fb[:, 0])[2]))
+        elif joint.kind == "hinge" and joint.speed is not None:
+            rows.add(joint, zero, z, z, 0.0, joint.speed)
+        return
+    if joint.kind == "universal":  # the axis of a and the second axis of b stay at right angles
+        n = np.cross(Fa[:, 0], Fb[:, 1])
+        rows.add(joint, zero, n, n, -float(Fa[:, 0] @ Fb[:, 1]))
+    if joint.kind in ("fixed", "slider", "hinge"):
+        turned = 0.5 * np.sum(np.cross(Fa.T, Fb.T), axis=0)  # Σ aᵢ × bᵢ / 2: the axis times the sine, for small turns
+        if joint.kind == "hinge":
+            turned = np.cross(Fa[:, 0], Fb[:, 0])
+        for k in range(3) if joint.kind != "hinge" else (1, 2):
+            rows.add(joint, zero, Fa[:, k], Fa[:, k], float(Fa[:, k] @ turned))
+        if joint.kind == "hinge" and joint.speed is not None:
+            rows.add(joint, zero, Fa[:, 0], Fa[:, 0], 0.0, joint.speed)

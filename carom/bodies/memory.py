@@ -1,0 +1,52 @@
+"""What a step leaves to the next: the impulses to start from, which contacts pressed and which stuck."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from carom.bodies.velocity import Posed
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Rows are contacts, in the order of their keys."""
+
+    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    impulses: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))  #  [m, 3] in space
+    pressed: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    stuck: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    joints: np.ndarray = field(default_factory=lambda: np.zeros(0))  #         impulses of their rows
+    watchful: bool = True  #                                                   something may be about to collide
+
+    @classmethod
+    def of(cls, posed: Posed, impulses: np.ndarray, pressed: np.ndarray, stuck: np.ndarray, watchful: bool) -> "Memory":
+        rows = posed.rows
+        push = np.einsum("mk,mki->mi", rows.by_contact(impulses), rows.frames)
+        order = np.argsort(posed.contacts.key, kind="stable")
+        joints = impulses[rows.contacts * (1 + rows.tangents) :]
+        return cls(posed.contacts.key[order], push[order], pressed[order], stuck[order], joints, watchful)
+
+    def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where contacts with these keys are, and which are there at all."""
+        if len(self.keys) == 0:
+            return np.zeros(len(keys), int), np.zeros(len(keys), bool)
+        where = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return where, self.keys[where] == keys
+
+    def states(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the contacts pressed, and which stuck."""
+        where, known = self._find(keys)
+        if not np.any(known):
+            return known, known
+        return known & self.pressed[where], known & self.stuck[where]
+
+    def start(self, posed: Posed) -> np.ndarray | None:
+        """Impulses to start from, in the frames of the contacts as they are now."""
+        if len(self.keys) == 0 and len(self.joints) == 0:
+            return None
+        where, known = self._find(posed.contacts.key)
+        found = np.zeros((len(known), 1 + posed.rows.tangents))
+        if np.any(known):
+            found[known] = np.einsum("mki,mi->mk", posed.rows.frames[known], self.impulses[where[known]])
+        joints = self.joints if len(self.joints) == len(posed.joints) else np.zeros(len(posed.joints))
+        return np.concatenate([found.ravel(), joints])

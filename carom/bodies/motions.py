@@ -1,0 +1,66 @@
+"""Motions of bodies that move as they are told: a turntable, a shaken table, or any function of time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from carom.bodies import quaternions
+from carom.bodies.shapes.shape import said_orientation, vector
+from carom.errors import InputError
+
+DELAY = 1e-3  # the span of the differences that tell velocities; their error is its fourth power times the fifth derivative
+
+
+@dataclass(frozen=True)
+class Turning:
+    """Turning at the rate `spin` about its own origin: a vector in space, a number in the plane."""
+
+    spin: Any
+
+    def pose(self, position: np.ndarray, turn: np.ndarray, dim: int) -> Callable[[float], tuple]:
+        spin = np.array([0.0, 0.0, float(self.spin)]) if dim == 2 else vector(self.spin, 3, "Turning: the spin")
+        return lambda t: (position, quaternions.multiply(quaternions.exponential(t * spin), turn), np.zeros(3), spin)
+
+
+@dataclass(frozen=True)
+class Shaking:
+    """To and fro along `amplitude` (a vector) as a sine of the given frequency (per unit of time) and phase."""
+
+    amplitude: Any
+    frequency: float
+    phase: float = 0.0
+
+    def pose(self, position: np.ndarray, turn: np.ndarray, dim: int) -> Callable[[float], tuple]:
+        reach, rate = vector(self.amplitude, dim, "Shaking: the amplitude"), 2 * np.pi * float(self.frequency)
+        still = np.zeros(3)
+
+        def at(t: float) -> tuple:
+            angle = rate * t + self.phase
+            return position + np.sin(angle) * reach, turn, rate * np.cos(angle) * reach, still
+
+        return at
+
+
+def from_function(function: Callable[[float], Any], name: str, dim: int) -> Callable[[float], tuple]:
+    """A motion from a function of t that returns a position, or a position and an orientation. Velocities are differences."""
+
+    def place(t: float) -> tuple[np.ndarray, np.ndarray]:
+        found = function(t)
+        position, orientation = found if isinstance(found, tuple) and len(found) == 2 and np.ndim(found[0]) == 1 else (found, None)
+        turn = quaternions.from_user(orientation, dim)
+        if turn is None:
+            raise InputError(f"the motion of {name!r} must return {said_orientation(dim)} beside the position; got {orientation!r}")
+        return vector(position, dim, f"the position that the motion of {name!r} returns"), turn
+
+    def at(t: float) -> tuple:
+        x, q = place(t)
+        around = [place(t + k * DELAY) for k in (-2, -1, 1, 2)]
+        weights = np.array([1.0, -8.0, 8.0, -1.0]) / (12 * DELAY)
+        v = sum(w * p[0] for w, p in zip(weights, around, strict=True))
+        rate = sum(w * p[1] * np.sign(p[1] @ q) for w, p in zip(weights, around, strict=True))
+        spin = 2 * quaternions.multiply(rate, q * np.array([1, -1, -1, -1]))[1:]
+        return x, q, v, spin
+
+    return at

@@ -1,0 +1,197 @@
+"""A world in arrays: what stays the same through a run (`Scene`) and what changes (`State`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from carom.bodies import quaternions
+from carom.bodies.detection.geometry import Geometry, Placement, place
+from carom.bodies.joints import Joints
+from carom.bodies.quaternions import apply
+from carom.errors import InputError
+
+FREE, FIXED, PRESCRIBED = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Materials:
+    """Friction and restitution of pairs of bodies, by the class of each body."""
+
+    kind: np.ndarray  #         [n]     class of each body
+    friction: np.ndarray  #     [c, c]
+    restitution: np.ndarray  #  [c, c]
+
+    def of(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        i, j = self.kind[a], self.kind[b]
+        return self.friction[i, j], self.restitution[i, j]
+
+
+@dataclass(frozen=True)
+class Force:
+    """A force on a body by a function of state and time; it returns a force, or a force and a torque."""
+
+    body: int
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Spring:
+    """A spring between two points, with a damper along it."""
+
+    a: int
+    b: int
+    at_a: np.ndarray  #  [3] in the frame of the centre of mass of a
+    at_b: np.ndarray
+    stiffness: float
+    length: float
+    damping: float
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a step needs to know and does not change."""
+
+    dim: int
+    names: tuple[str, ...]
+    kind: np.ndarray  #             [n]        FREE, FIXED or PRESCRIBED
+    mass: np.ndarray  #             [n]        infinite where a body is not free
+    inertia: np.ndarray  #          [n, 3, 3]  about the centre of mass, in the body; the identity where it is not free
+    inverse_mass: np.ndarray  #     [n]        zero where a body is not free
+    inverse_inertia: np.ndarray  #  [n, 3, 3]
+    center: np.ndarray  #           [n, 3]     the centre of mass in the frame that a person gave
+    reach: np.ndarray  #            [n]        from the centre of mass to the farthest point of the body
+    gravity: np.ndarray  #          [3]
+    geometry: Geometry
+    materials: Materials
+    joints: Joints
+    ignored: frozenset[tuple[int, int]] = frozenset()
+    forces: tuple[Force, ...] = ()
+    springs: tuple[Spring, ...] = ()
+    motions: dict[int, Callable[[float], tuple]] = field(default_factory=dict)  # of prescribed bodies: x, q, v, ω at a time
+
+    @property
+    def free(self) -> np.ndarray:
+        return self.kind == FREE
+
+    @property
+    def autonomous(self) -> bool:
+        """Nothing depends on time: the same state has the same future."""
+        return not self.motions and not self.forces
+
+    def world_inverse(self, R: np.ndarray) -> np.ndarray:
+        """I⁻¹ in space [n, 3, 3]."""
+        return R @ self.inverse_inertia @ np.swapaxes(R, -1, -2)
+
+
+@dataclass(frozen=True)
+class State:
+    """Where bodies are and how they move. Angular momentum is kept, not spin: it is what a free body does not change."""
+
+    x: np.ndarray  #  [n, 3]  centres of mass
+    q: np.ndarray  #  [n, 4]  orientations
+    v: np.ndarray  #  [n, 3]
+    L: np.ndarray  #  [n, 3]  angular momentum about the own centre, in space; the spin itself where a body is prescribed
+
+    def same(self, other: "State") -> bool:
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("x", "q", "v", "L"))
+
+    @cached_property
+    def R(self) -> np.ndarray:
+        return quaternions.matrix(self.q)
+
+    def spin(self, scene: Scene) -> np.ndarray:
+        """ω in space."""
+        R = self.R
+        turning = apply(R, apply(scene.inverse_inertia, apply(np.swapaxes(R, -1, -2), self.L)))
+        return np.where(scene.free[:, None], turning, self.L)
+
+    def kinetic(self, scene: Scene) -> np.ndarray:
+        """The kinetic energy of each free body."""
+        free = scene.free
+        translation = 0.5 * np.where(free, scene.mass, 0.0) * np.sum(np.where(free[:, None], self.v, 0.0) ** 2, axis=1)
+        return translation + 0.5 * np.where(free, np.sum(self.L * self.spin(scene), axis=1), 0.0)
+
+    def placement(self, scene: Scene) -> Placement:
+        return place(scene.geometry, self.x, self.R)
+
+
+def drift(scene: Scene, state: State, t: float, tau: float) -> State:
+    """Free motion: straight and with the momentum kept. Prescribed bodies are where they have to be at t + tau."""
+    free = scene.free
+    x, q = state.x.copy(), state.q.copy()
+    x[free] += tau * state.v[free]
+    turning = free & np.any(state.L != 0, axis=1)
+    if np.any(turning):
+        q[turning] = quaternions.rotate_freely(q[turning], state.L[turning], scene.inverse_inertia[turning], tau)
+    return prescribed(scene, replace(state, x=x, q=q), t + tau)
+
+
+def prescribed(scene: Scene, state: State, t: float) -> State:
+    """The state with the prescribed bodies as they are at time t."""
+    if not scene.motions:
+        return state
+    x, q, v, L = state.x.copy(), state.q.copy(), state.v.copy(), state.L.copy()
+    for body, motion in scene.motions.items():
+        x[body], q[body], v[body], L[body] = motion(t)
+    return State(x, q, v, L)
+
+
+def accelerations(scene: Scene, state: State, t: float) -> tuple[np.ndarray, np.ndarray]:
+    """The forces [n, 3] and torques [n, 3] on free bodies: gravity, springs, and those by functions."""
+    weight = np.where(scene.free, scene.mass, 0.0)[:, None] * scene.gravity
+    force, torque = weight, np.zeros_like(weight)
+    if scene.forces or scene.springs:
+        R, spin = state.R, state.spin(scene)
+        for one in scene.forces:
+            pushed = _asked(scene, one, state, spin, R, t)
+            force[one.body] += pushed[0]
+            torque[one.body] += pushed[1]
+        for spring in scene.springs:
+            _pull(spring, state, spin, R, force, torque)
+    return force, torque
+
+
+def _asked(scene: Scene, one: Force, state: State, spin: np.ndarray, R: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
+    i, d = one.body, scene.dim
+    turn = state.q[i] if d == 3 else 2 * np.arctan2(state.q[i, 3], state.q[i, 0])
+    arm = -R[i] @ scene.center[i]
+    velocity = state.v[i] + np.cross(spin[i], arm)
+    known = {"position": (state.x[i] + arm)[:d], "orientation": turn, "velocity": velocity[:d], "t": t}
+    known["spin"] = spin[i] if d == 3 else spin[i, 2]
+    found = one.function(**known)
+    both = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[0]) == 1
+    force, torque = (np.asarray(part, float) for part in (found if both else (found, np.zeros(3) if d == 3 else 0.0)))
+    if force.shape != (d,) or torque.shape != ((3,) if d == 3 else ()):
+        kind = "three numbers, or a pair of three numbers each" if d == 3 else "two numbers, or a pair of two numbers and one"
+        raise InputError(f"the force on {scene.names[i]!r} must return {kind} (force, torque); got {found!r}")
+    push, twist = np.zeros(3), np.zeros(3)
+    push[:d] = force
+    twist[3 - torque.size :] = torque
+    return push, twist
+
+
+def _pull(spring: Spring, state: State, spin: np.ndarray, R: np.ndarray, force: np.ndarray, torque: np.ndarray) -> None:
+    a, b = spring.a, spring.b
+    ra, rb = R[a] @ spring.at_a, R[b] @ spring.at_b
+    d = state.x[b] + rb - state.x[a] - ra
+    length = np.linalg.norm(d)
+    n = d / length if length > 0 else np.zeros(3)
+    rate = n @ (state.v[b] + np.cross(spin[b], rb) - state.v[a] - np.cross(spin[a], ra))
+    f = -(spring.stiffness * (length - spring.length) + spring.damping * rate) * n
+    force[b] += f
+    torque[b] += np.cross(rb, f)
+    force[a] -= f
+    torque[a] -= np.cross(ra, f)
+
+
+def potential(scene: Scene, x: np.ndarray, q: np.ndarray) -> float:
+    """The potential energy of gravity and springs."""
+    energy = -float(np.sum(np.where(scene.free, scene.mass, 0.0) * (x @ scene.gravity)))
+    R = quaternions.matrix(q) if scene.springs else None
+    for spring in scene.springs:
+        d = x[spring.b] + R[spring.b] @ spring.at_b - x[spring.a] - R[spring.a] @ spring.at_a
+        energy += 0.5 * spring.stiffness * (np.linalg.norm(d) - spring.length) ** 2
+    return energy

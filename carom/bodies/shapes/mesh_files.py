@@ -1,0 +1,57 @@
+"""Meshes from files: STL (text or binary) and OBJ, as points and triangles."""
+
+from pathlib import Path
+
+import numpy as np
+
+from carom.errors import InputError
+
+
+def read_mesh(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """Points [k, 3] and triangles [m, 3] of a mesh file; corners of triangles that coincide become one point."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no mesh file {str(path)!r}")
+    suffix = path.suffix.lower()
+    if suffix == ".stl":
+        corners = _stl(path.read_bytes(), path)
+        points, index = np.unique(corners, axis=0, return_inverse=True)
+        return points, index.reshape(-1, 3)
+    if suffix == ".obj":
+        return _obj(path.read_text(), path)
+    raise InputError(f"a mesh file ends in .stl or .obj; got {str(path)!r}")
+
+
+def _stl(data: bytes, path: Path) -> np.ndarray:
+    """The corners of the triangles, three in a row. A binary file has 80 bytes, a count, and 50 bytes per triangle."""
+    count = int.from_bytes(data[80:84], "little") if len(data) >= 84 else -1
+    if len(data) == 84 + 50 * count:
+        record = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("extra", "<u2")])
+        return np.frombuffer(data, record, offset=84)["corners"].reshape(-1, 3).astype(float)
+    lines = [line.split() for line in data.decode(errors="replace").splitlines()]
+    try:
+        corners = np.array([[float(x) for x in words[1:4]] for words in lines if words[:1] == ["vertex"]])
+    except ValueError as error:
+        raise InputError(f"{str(path)!r} is not an STL file: {error}") from error
+    if corners.size == 0 or len(corners) % 3 or corners.shape[1] != 3:
+        raise InputError(f"{str(path)!r} is not an STL file, neither binary nor text: it has {len(corners)} vertex lines")
+    return corners
+
+
+def _obj(text: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Lines `v x y z` and `f a b c …`; a face with more corners is cut into triangles from its first one."""
+    points, triangles = [], []
+    try:
+        for line in text.splitlines():
+            words = line.split()
+            if words[:1] == ["v"]:
+                points.append([float(x) for x in words[1:4]])
+            elif words[:1] == ["f"]:
+                named = [int(word.split("/")[0]) for word in words[1:]]
+                loop = [i - 1 if i > 0 else len(points) + i for i in named]
+                triangles += [[loop[0], loop[k], loop[k + 1]] for k in range(1, len(loop) - 1)]
+    except ValueError as error:
+        raise InputError(f"{str(path)!r} is not an OBJ file: {error}") from error
+    if not points or not triangles or np.min(triangles) < 0 or np.max(triangles) >= len(points):
+        raise InputError(f"{str(path)!r} has {len(points)} points and {len(triangles)} triangles that do not fit together")
+    return np.array(points), np.array(triangles)

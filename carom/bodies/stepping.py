@@ -1,0 +1,290 @@
+"""How time advances: a step of the Moreau–Jean scheme on positions and rotations.
+
+With contact rates u = Hᵀv, gaps φ, forces f, and the free motion Φ_τ (straight, momentum kept), a step from (q₀, v₀) over h is
+
+    impacts     where φ(q₀) + h u_N(v₀) < 0:   v₀ ← v₀ + M⁻¹H r,   u_N ≥ −e u_N⁻, or u_N ≥ −φ/h where nothing bounces          (1)
+    drift       q½ = Φ_{h/2}(q₀, v₀)                                                                                          (2)
+    velocities  M(v₁ − v₀) = h f(q½) + H r,   Coulomb's law for (u₁ + u₀ + 2φ⁺/h, r),   J(v₁ + v₀) = 0                          (3)
+    drift       q₁ = Φ_{h/2}(q½, v₁)                                                                                          (4)
+
+H, φ and the rows J of joints in (3) belong to q½; φ⁺ is the open part of a gap: a contact that is still open may close in the rest
+of the step, not more. u₀ stands in (3) where a contact pressed (for the normal) or stuck (across it) in the step before and was not
+hit in this one, and is left out elsewhere: contacts that last do no work, whatever way they go. So nothing passes through anything,
+whatever its speed, and nothing that rests is pushed.
+
+*Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (4) keep them); the
+energy of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is
+q₀. No impact and no friction adds energy. *Order*: 2 while contacts keep their state and faces stay flat; 1 through impacts.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from carom.bodies.detection.detect import Contacts, detect
+from carom.bodies.memory import Memory
+from carom.bodies.quaternions import apply, cross
+from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
+from carom.bodies.velocity import Answer, Posed, pose, solve_velocities
+
+HORIZON = 1.5  #   steps: contacts are looked for as far as bodies may come in this time
+SLACK = 1e-4  #    relative to the reach of a body: contacts this far apart are told even at rest
+CALM = 2.0  #      a contact that meets no faster than so many times what the forces change in a step does not bounce
+ROUNDS = 30  #     impacts one after the other in one step; what then still approaches does not bounce
+REST = 100.0  #    velocities below so many times the tolerance are zero
+HALVINGS = 4  #    a step whose contact problem is not solved is repeated in halves, so often
+
+
+@dataclass
+class StepRecord:
+    """What happened in a step."""
+
+    residual: float = 0.0
+    stage: str = "open"
+    iterations: int = 0
+    converged: bool = True
+    deepest: float = 0.0  #                     the largest depth that was found
+    halvings: int = 0
+    tables: list["ContactTable"] = field(default_factory=list)
+
+    def include(self, answer: Answer) -> None:
+        self.converged &= answer.converged
+        self.iterations += answer.iterations
+        if answer.residual >= self.residual:
+            self.residual, self.stage = answer.residual, answer.stage
+
+
+@dataclass(frozen=True)
+class ContactTable:
+    """Contacts that carried an impulse, or were closed, in one problem."""
+
+    contacts: Contacts
+    impulse: np.ndarray  #  [m, 3]  on body b, in space
+    state: np.ndarray  #    [m]     0 open, 1 stick, 2 slide
+    impact: bool
+
+
+@dataclass
+class Stepper:
+    """Steps, one after the other."""
+
+    scene: Scene
+    tolerance: float = 1e-10
+    memory: Memory = field(default_factory=Memory)
+
+    def begin(self, state: State, h: float) -> None:
+        """Contacts that touch at the start and do not approach are as if they had pressed in a step before."""
+        posed = self._look(state, state.v, state.L, h, HORIZON)
+        u = posed.rows.by_contact(posed.rates(state.v, state.L))
+        scale = _speed(self.scene, state, state.v, state.L)
+        noise = REST * self.tolerance * np.maximum(scale[posed.contacts.a], scale[posed.contacts.b])
+        pressed = (np.abs(posed.contacts.gap) <= 1e-9 * _reach(self.scene, posed)) & (np.abs(u[:, 0]) <= noise)
+        stuck = pressed & (np.sqrt(np.sum(u[:, 1:] ** 2, axis=1)) <= noise)
+        self.memory = Memory.of(posed, np.zeros(len(posed.rows.a)), pressed, stuck, True)
+
+    def step(self, state: State, t: float, h: float, depth: int = 0) -> tuple[State, StepRecord]:
+        """One step; in halves if its contact problem cannot be solved as a whole."""
+        memory = self.memory
+        new, record = self._try(state, t, h)
+        if record.converged or depth == HALVINGS:
+            return new, record
+        self.memory = replace(memory, watchful=True)
+        middle, first = self.step(state, t, 0.5 * h, depth + 1)
+        if not first.converged:
+            return middle, first
+        self.memory = replace(self.memory, watchful=True)
+        new, second = self.step(middle, t + 0.5 * h, 0.5 * h, depth + 1)
+        self.memory = replace(self.memory, watchful=True)
+        worse = max(first, second, key=lambda r: r.residual)
+        joined = StepRecord(worse.residual, worse.stage, first.iterations + second.iterations, second.converged)
+        joined.deepest = min(first.deepest, second.deepest)
+        joined.halvings = 1 + max(first.halvings, second.halvings)
+        joined.tables = first.tables + second.tables
+        return new, joined
+
+    def _try(self, state: State, t: float, h: float) -> tuple[State, StepRecord]:
+        record = StepRecord()
+        struck = self._impacts(state, t, h, record) if self.memory.watchful else state  # (1)
+        hit = np.any(struck.v != state.v, axis=1) | np.any(struck.L != state.L, axis=1)
+        middle = drift(self.scene, struck, t, 0.5 * h)  # (2)
+        posed, answer = self._velocities(middle, t, h, hit, record)  # (3)
+        v, L = _rest(posed, answer, self.tolerance)
+        new = drift(self.scene, replace(middle, v=v, L=L), t + 0.5 * h, 0.5 * h)  # (4)
+        return prescribed(self.scene, new, t + h), record
+
+    # -- (1) ---------------------------------------------------------------------------------------------------------
+
+    def _impacts(self, state: State, t: float, h: float, record: StepRecord) -> State:
+        """The velocities after the impacts that would fall into this step, one after the other where they bounce."""
+        scene = self.scene
+        posed = self._look(state, state.v, state.L, h, horizon=1.0)
+        if len(posed.contacts) == 0:
+            return state
+        force, torque = accelerations(scene, state, t)
+        pull = posed.rows.by_contact(posed.rates(scene.inverse_mass[:, None] * force, np.where(scene.free[:, None], torque, 0.0)))[
+            :, 0
+        ]
+        change = h * np.max(np.abs(pull))
+        pressed, _ = self.memory.states(posed.contacts.key)
+        gap, e = posed.contacts.gap, np.where(pressed, 0.0, posed.restitution)
+        v, L = state.v, state.L
+        for round_ in range(ROUNDS + 1):
+            rates = posed.rows.by_contact(posed.rates(v, L))[:, 0]
+            noise = 1e-9 * change + 1e-12 * np.max(np.abs(rates))
+            closing = (rates < -noise) & (gap + h * (rates + 0.5 * h * np.minimum(pull, 0.0)) < 0)
+            if not np.any(closing):
+                break
+            bounce = closing & (e > 0) & (rates < -CALM * change) & (round_ < ROUNDS)
+            if np.any(bounce):
+                answer, part = self._bounce(posed, np.flatnonzero(bounce), rates, e, v, L)
+            else:
+                part = posed
+                offset = _offsets(posed, np.maximum(gap, 0.0) / h, 0.0)
+                answer = solve_velocities(posed, v, L, offset, None, self.tolerance)
+            record.include(answer)
+            record.tables.append(_table(part, answer, True, self.tolerance)[0])
+            v, L = answer.v, answer.L
+            if not np.any(bounce):
+                break
+        return replace(state, v=v, L=L)
+
+    def _bounce(self, posed: Posed, rows: np.ndarray, rates: np.ndarray, e: np.ndarray, v, L) -> tuple[Answer, Posed]:
+        """Newton's law for the contacts that meet; with friction it may ask for energy, and is then followed as far as there is."""
+        part = posed.only(rows)
+        had = float(np.sum(replace(posed.state, v=v, L=L).kinetic(self.scene)))
+        low, high, share = 0.0, 1.0, 1.0
+        for _ in range(12):
+            offset = _offsets(part, share * e[rows] * rates[rows], 0.0)
+            answer = solve_velocities(part, v, L, offset, None, self.tolerance)
+            has = float(np.sum(replace(posed.state, v=answer.v, L=answer.L).kinetic(self.scene)))
+            good = has <= had * (1 + 1e-12) or share == 0.0
+            if good and share == 1.0:
+                break
+            low, high = (share, high) if good else (low, share)
+            best = answer if good else None
+            share = 0.5 * (low + high)
+        if share < 1.0 and best is None:
+            answer = solve_velocities(part, v, L, _offsets(part, low * e[rows] * rates[rows], 0.0), None, self.tolerance)
+        return answer, part
+
+    # -- (3) ---------------------------------------------------------------------------------------------------------
+
+    def _velocities(self, middle: State, t: float, h: float, hit: np.ndarray, record: StepRecord) -> tuple[Posed, Answer]:
+        """Forces, contacts and joints in one problem. Looked for again, farther, if bodies come out faster than was foreseen."""
+        scene = self.scene
+        force, torque = accelerations(scene, middle, t + 0.5 * h)
+        v = middle.v + h * scene.inverse_mass[:, None] * force
+        L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
+        later = prescribed(scene, middle, t + h)
+        fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
+        for _ in range(8):
+            posed = self._look(middle, v, L, h, HORIZON, fastest)
+            shift = self._shift(posed, middle, later, hit)
+            offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
+            answer = solve_velocities(posed, v, L, offset, self.memory.start(posed), self.tolerance)
+            came = _speed(scene, middle, answer.v, answer.L)
+            if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
+                break
+            fastest = np.maximum(fastest, 1.1 * came)
+        answer = replace(answer, u=answer.u + shift)
+        record.include(answer)
+        record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
+        table, state = _table(posed, answer, False, self.tolerance)
+        record.tables.append(table)
+        self._remember(posed, answer, state, h)
+        return posed, answer
+
+    def _shift(self, posed: Posed, middle: State, later: State, hit: np.ndarray) -> np.ndarray:
+        """What the law is asked about is u₁ + shift. For joints, contacts that pressed in the step before (in the normal) and
+        contacts that stuck (across it), shift is u₀: the mean velocity obeys, and no energy is lost on a curved way. After an
+        impact, and for all others, it is u₁ itself; a motor asks for its speed."""
+        width, rows = 1 + posed.rows.tangents, posed.rows.contacts
+        before = posed.rates(middle.v, middle.L)
+        shift = _carried(posed, middle, later)
+        pressed, stuck = self.memory.states(posed.contacts.key)
+        calm = ~(hit[posed.contacts.a] | hit[posed.contacts.b])
+        mean = np.zeros((rows, width), bool)
+        mean[:, 0] = pressed & calm & (posed.rows.by_contact(before)[:, 0] < 0)
+        mean[:, 1:] = (stuck & calm)[:, None]
+        shift[: rows * width] = np.where(mean.ravel(), before[: rows * width], shift[: rows * width])
+        shift[rows * width :] = [u if s is None else -s for u, s in zip(before[rows * width :], posed.joints.speed, strict=True)]
+        return shift
+
+    def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
+        """Contacts within reach of the motion."""
+        scene = self.scene
+        speed = _speed(scene, state, v, L) if fastest is None else fastest
+        margin = horizon * h * speed + 2 * h * h * np.linalg.norm(scene.gravity) + SLACK * scene.reach
+        movable = scene.kind == 0
+        return pose(scene, state, detect(state.placement(scene), movable, margin, scene.ignored))
+
+    def _remember(self, posed: Posed, answer: Answer, state: np.ndarray, h: float) -> None:
+        rates = posed.rows.by_contact(answer.u)[:, 0]
+        noise = 1e-9 * np.max(answer.scale, initial=0.0)
+        watchful = bool(np.any((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)))
+        # Of four corners that rest three suffice, and the solver may leave one out: it counts as pressed all the same.
+        touches = (np.abs(rates) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
+        pressed = (state > 0) | touches
+        pair = np.minimum(posed.contacts.a, posed.contacts.b) * len(self.scene.mass) + np.maximum(
+            posed.contacts.a, posed.contacts.b
+        )
+        stuck = pressed & ~np.isin(pair, pair[state == 2])
+        self.memory = Memory.of(posed, answer.impulses, pressed, stuck, watchful)
+
+
+def _reach(scene: Scene, posed: Posed) -> np.ndarray:
+    """The larger reach of the two bodies of each contact."""
+    return np.maximum(scene.reach[posed.contacts.a], scene.reach[posed.contacts.b])
+
+
+def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """The largest speed of any point of each body."""
+    turning = apply(state.R, apply(scene.inverse_inertia, apply(np.swapaxes(state.R, -1, -2), L)))
+    spin = np.where(scene.free[:, None], turning, L)
+    return np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
+
+
+def _offsets(posed: Posed, normal: np.ndarray, joints: np.ndarray | float) -> np.ndarray:
+    """What is added to the rates of the normals, and to those of the joints."""
+    offset = np.zeros(len(posed.rows.a))
+    width = 1 + posed.rows.tangents
+    offset[: width * posed.rows.contacts : width] = normal
+    offset[width * posed.rows.contacts :] = joints
+    return offset
+
+
+def _carried(posed: Posed, middle: State, later: State) -> np.ndarray:
+    """What rests on a prescribed body shall move at the end of the step as the point under its centre moves then, not in the
+    middle: so a turntable carries what stands on it round, not outwards. The change of all rates by that."""
+    scene, rows = posed.scene, posed.rows
+    change = np.zeros(len(rows.a))
+    for body in scene.motions:
+        for mine, other, sign in ((rows.a, rows.b, -1.0), (rows.b, rows.a, 1.0)):
+            at = np.flatnonzero(mine == body)
+            arm = middle.x[other[at]] - middle.x[body]
+            turned = arm @ middle.R[body] @ later.R[body].T
+            now = middle.v[body] + cross(middle.L[body], arm)
+            then = later.v[body] + cross(later.L[body], turned)
+            change[at] += sign * np.sum(rows.linear[at] * (then - now), axis=1)
+    return change
+
+
+def _rest(posed: Posed, answer: Answer, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities of bodies in contact that are smaller than the certificate can tell from zero, set to zero."""
+    scene = posed.scene
+    speed = _speed(scene, posed.state, answer.v, answer.L)
+    still = scene.free & (speed <= REST * tolerance * answer.scale)
+    return np.where(still[:, None], 0.0, answer.v), np.where(still[:, None], 0.0, answer.L)
+
+
+def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tuple[ContactTable, np.ndarray]:
+    """The contacts that carried an impulse, or were closed and did not; and the state of all."""
+    known = posed.rows
+    r, u = known.by_contact(answer.impulses), known.by_contact(answer.u)
+    presses = r[:, 0] > 1e-12 * np.max(r[:, 0], initial=0.0)
+    slip = np.sqrt(np.sum(u[:, 1:] ** 2, axis=1))
+    slides = slip > REST * tolerance * np.minimum(answer.scale[posed.contacts.a], answer.scale[posed.contacts.b])
+    state = np.where(~presses, 0, np.where(slides, 2, 1))
+    kept = np.flatnonzero(presses | ((posed.contacts.gap <= 0) & (not impact)))
+    impulse = np.einsum("mk,mki->mi", r, known.frames)
+    return ContactTable(posed.contacts.take(kept), impulse[kept], state[kept], impact), state

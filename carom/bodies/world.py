@@ -1,0 +1,365 @@
+"""The world: bodies with shapes, materials, joints and forces, as a person writes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from carom.bodies import quaternions
+from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
+from carom.bodies.joints import KINDS
+from carom.bodies.march import march
+from carom.bodies.run import WorldRun
+from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
+from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, together, vector
+from carom.drawing import Film
+from carom.errors import InputError
+
+
+@dataclass(frozen=True)
+class Body:
+    """A handle of a body in a world."""
+
+    index: int
+    name: str
+
+
+@dataclass
+class BodySpec:
+    """A body as it was described."""
+
+    name: str
+    kind: int
+    shapes: list[Placed]
+    mass: Mass | None  #            None where it is not free
+    position: np.ndarray  #         of the origin of its frame
+    turn: np.ndarray
+    velocity: np.ndarray
+    spin: np.ndarray
+    motion: Callable[[float], tuple] | None = None
+
+
+@dataclass
+class JointSpec:
+    kind: str
+    name: str
+    a: int
+    b: int
+    at: tuple[np.ndarray, np.ndarray]  #  in space, at the start
+    axis: np.ndarray
+    second: np.ndarray
+    length: float | None
+    speed: float | None
+    collide: bool
+
+
+@dataclass
+class MaterialSpec:
+    friction: float
+    restitution: float
+    of: int | None = None
+    between: frozenset[int] | None = None
+
+
+@dataclass
+class World:
+    """Bodies in the plane or in space; gravity has two or three components and says which.
+
+        world = carom.World(gravity=(0, 0, -9.81))
+        world.fix(carom.shapes.HalfSpace())
+        cube = world.add(carom.shapes.Box(0.1, 0.1, 0.1), density=1000, position=(0, 0, 1), spin=(10, 3, 0))
+        world.material(friction=0.5, restitution=0.3)
+        run = world.solve(dt=1e-3, num_steps=3000)
+
+    Positions and velocities are those of the origin of a body's frame, in which its shapes were given.
+    """
+
+    gravity: Any = (0.0, 0.0, -9.81)
+    bodies: list[BodySpec] = field(default_factory=list, init=False, repr=False)
+    joints: list[JointSpec] = field(default_factory=list, init=False, repr=False)
+    materials: list[MaterialSpec] = field(default_factory=list, init=False, repr=False)
+    forces: list[tuple[int, Callable[..., Any]]] = field(default_factory=list, init=False, repr=False)
+    springs: list[tuple[int, int, np.ndarray, np.ndarray, float, float | None, float]] = field(
+        default_factory=list, init=False, repr=False
+    )
+    dim: int = field(default=3, init=False)
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.gravity)
+        if shape not in ((2,), (3,)):
+            raise InputError(f"gravity needs two numbers (a world in the plane) or three (in space); got {self.gravity!r}")
+        self.dim = shape[0]
+        self.gravity = vector(self.gravity, self.dim, "gravity")
+
+    # -- bodies ------------------------------------------------------------------------------------------------------
+
+    def fix(self, shapes: Any, position: Any = None, orientation: Any = None, name: str | None = None) -> Body:
+        """A body that never moves: a floor, a wall, an obstacle."""
+        return self._place(FIXED, shapes, None, position, orientation, None, None, name)
+
+    def add(
+        self,
+        shapes: Any,
+        *,
+        density: float | None = None,
+        mass: float | None = None,
+        inertia: Any = None,
+        position: Any = None,
+        orientation: Any = None,
+        velocity: Any = None,
+        spin: Any = None,
+        name: str | None = None,
+    ) -> Body:
+        """A free body. `shapes` is a shape, a placed shape, or a list of them. Its mass comes from `density`, or is given as `mass`
+        (spread evenly over the shapes, unless `inertia` about the centre of mass is given too)."""
+        placed = self._shapes(shapes, name)
+        return self._place(FREE, placed, (density, mass, inertia), position, orientation, velocity, spin, name)
+
+    def prescribe(self, shapes: Any, motion: Any, position: Any = None, orientation: Any = None, name: str | None = None) -> Body:
+        """A body that moves as it is told: `motion` is `motions.Turning`, `motions.Shaking`, or a function of t that returns a
+        position, or a position and an orientation."""
+        from carom.bodies.motions import from_function
+
+        body = self._place(PRESCRIBED, shapes, None, position, orientation, None, None, name)
+        spec = self.bodies[body.index]
+        if hasattr(motion, "pose"):
+            spec.motion = motion.pose(spec.position, spec.turn, self.dim)
+        elif callable(motion):
+            spec.motion = from_function(motion, body.name, self.dim)
+        else:
+            raise InputError(f"the motion of {body.name!r} must be Turning, Shaking or a function of t; got {motion!r}")
+        return body
+
+    def _place(
+        self, kind: int, shapes: Any, weight: Any, position: Any, orientation: Any, velocity: Any, spin: Any, name: str | None
+    ) -> Body:
+        index = len(self.bodies)
+        name = name if name is not None else f"{('body', 'fixed', 'moved')[kind]} {index}"
+        if any(body.name == name for body in self.bodies):
+            raise InputError(f"there is a body named {name!r} already; give each its own name")
+        placed = shapes if isinstance(shapes, list) and shapes and isinstance(shapes[0], Placed) else self._shapes(shapes, name)
+        turn = quaternions.from_user(orientation, self.dim)
+        if turn is None:
+            raise InputError(f"the orientation of {name!r} must be {said_orientation(self.dim)}; got {orientation!r}")
+        turning = np.zeros(3)
+        if spin is not None:
+            turning = (
+                vector(spin, 3, f"the spin of {name!r}")
+                if self.dim == 3
+                else np.array([0.0, 0.0, _number(spin, f"the spin of {name!r}")])
+            )
+        where, moving = (
+            vector(position, self.dim, f"the position of {name!r}"),
+            vector(velocity, self.dim, f"the velocity of {name!r}"),
+        )
+        found = None if kind != FREE else _weigh(name, placed, self.dim, *weight)
+        self.bodies.append(BodySpec(name, kind, placed, found, where, turn, moving, turning))
+        return Body(index, name)
+
+    def _shapes(self, shapes: Any, name: str | None) -> list[Placed]:
+        listed = list(shapes) if isinstance(shapes, (list, tuple)) else [shapes]
+        placed = [shape if isinstance(shape, Placed) else Placed(shape) for shape in listed if isinstance(shape, (Shape, Placed))]
+        if not placed or len(placed) != len(listed):
+            raise InputError(f"body {name or len(self.bodies)!r} needs a shape of carom.shapes, or a list of them; got {shapes!r}")
+        wrong = [one.shape for one in placed if one.shape.dim != self.dim]
+        if wrong:
+            kind = "the plane" if self.dim == 2 else "space"
+            raise InputError(f"{type(wrong[0]).__name__} does not fit a world in {kind}: gravity has {self.dim} components")
+        return placed
+
+    # -- what acts between them --------------------------------------------------------------------------------------
+
+    def material(self, friction: float = 0.0, restitution: float = 0.0, *, of: Any = None, between: Any = None) -> None:
+        """Friction and restitution: for all pairs, for the pairs `of` one body, or `between` two. The last word counts."""
+        mu, e = _number(friction, "friction"), _number(restitution, "restitution")
+        if mu < 0 or not 0 <= e <= 1:
+            raise InputError(f"friction must be at least 0 and restitution in [0, 1]; got {friction!r} and {restitution!r}")
+        pair = None if between is None else frozenset(self._index(body) for body in between)
+        if pair is not None and len(pair) != 2:
+            raise InputError(f"`between` needs two bodies; got {between!r}")
+        self.materials.append(MaterialSpec(mu, e, None if of is None else self._index(of), pair))
+
+    def joint(
+        self,
+        kind: str,
+        a: Any,
+        b: Any = None,
+        at: Any = None,
+        *,
+        axis: Any = None,
+        second: Any = None,
+        length: float | None = None,
+        speed: float | None = None,
+        collide: bool = False,
+        name: str | None = None,
+    ) -> str:
+        """Join body a to body b, or to space where b is None, as they stand at the start.
+
+        - `kind`: ball, hinge (about `axis`), slider (along `axis`), universal (`axis` of a, `second` of b), fixed, distance, rope.
+        - `at`: the point in space they share; for a distance or a rope, the two points, one on each.
+        - `length`: of a distance or rope, if not the distance of its ends. `speed`: of a motor of a hinge or slider.
+        - `collide`: whether the two also collide with each other.
+        """
+        if kind not in KINDS:
+            raise InputError(f"a joint is one of {', '.join(KINDS)}; got {kind!r}")
+        name = name or f"{kind} {len(self.joints)}"
+        i, j = self._index(a), self._ground() if b is None else self._index(b)
+        if i == j:
+            raise InputError(f"joint {name!r} joins {self.bodies[i].name!r} to itself")
+        if self.bodies[i].kind != FREE and self.bodies[j].kind != FREE:
+            raise InputError(f"joint {name!r} joins two bodies that cannot follow it: one of them must be free")
+        two = kind in ("distance", "rope")
+        ends = at if two else (at, at)
+        if at is None or len(ends) != 2:
+            raise InputError(
+                f"joint {name!r} needs at=, " + ("two points in space, one on each body" if two else "a point in space")
+            )
+        points = tuple(vector(p, self.dim, f"a point of joint {name!r}") for p in ends)
+        main, other = _axes(kind, axis, second, self.dim, name)
+        if length is not None and not _number(length, f"the length of {name!r}") > 0:
+            raise InputError(f"the length of joint {name!r} must be positive; got {length!r}")
+        if speed is not None and kind not in ("hinge", "slider"):
+            raise InputError(f"joint {name!r} is a {kind} and has no motor; hinge and slider have one")
+        self.joints.append(JointSpec(kind, name, i, j, points, main, other, length, speed, collide))
+        return name
+
+    def spring(self, a: Any, b: Any, stiffness: float, at: Any, length: float | None = None, damping: float = 0.0) -> None:
+        """A spring (and damper) between two points of space, one on each body; b is None for space itself."""
+        k, c = _number(stiffness, "the stiffness of a spring"), _number(damping, "the damping of a spring")
+        if k < 0 or c < 0:
+            raise InputError(f"stiffness and damping must not be negative; got {stiffness!r} and {damping!r}")
+        ends = tuple(vector(p, self.dim, "an end of a spring") for p in at)
+        self.springs.append((self._index(a), self._ground() if b is None else self._index(b), *ends, k, length, c))
+
+    def force(self, body: Any, function: Callable[..., Any]) -> None:
+        """A force on a body: a function of any of position, orientation, velocity, spin, t (by name) that returns a force at its
+        centre of mass, or a force and a torque."""
+        from carom.named import Named
+
+        index = self._index(body)
+        if self.bodies[index].kind != FREE:
+            raise InputError(f"a force on {self.bodies[index].name!r} has no effect: it does not move freely")
+        try:
+            named = Named(function, ("position", "orientation", "velocity", "spin", "t"), f"force on {self.bodies[index].name!r}")
+        except TypeError as error:
+            raise InputError(str(error)) from error
+        self.forces.append((index, named))
+
+    def _index(self, body: Any) -> int:
+        if isinstance(body, Body):
+            if body.index < len(self.bodies) and self.bodies[body.index].name == body.name:
+                return body.index
+            raise InputError(f"{body.name!r} belongs to another world")
+        names = [spec.name for spec in self.bodies]
+        if body in names:
+            return names.index(body)
+        raise InputError(f"there is no body {body!r}; there are {', '.join(map(repr, names)) or 'none yet'}")
+
+    def _ground(self) -> int:
+        """A fixed body without a shape, to which joints to space are tied."""
+        for i, spec in enumerate(self.bodies):
+            if spec.name == "space":
+                return i
+        still = (np.zeros(3), quaternions.IDENTITY, np.zeros(3), np.zeros(3))
+        self.bodies.append(BodySpec("space", FIXED, [], None, *still))
+        return len(self.bodies) - 1
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def scene(self) -> tuple[Scene, State]:
+        """The world in arrays: what stays, and the state at the start. `carom.bodies.velocity.pose` gives its contact rows."""
+        if not any(spec.kind == FREE for spec in self.bodies):
+            raise InputError("there is no body that moves: use world.add")
+        scene = assemble(self)
+        return scene, first_state(self, scene)
+
+    def separate(self) -> float:
+        """Move free bodies apart until none overlap, by as little as possible (weighed by mass). Returns the largest depth."""
+        return separate(self, *self.scene())
+
+    def solve(
+        self,
+        dt: float,
+        num_steps: int,
+        *,
+        tolerance: float = 1e-10,
+        save_every: int = 1,
+        progress: bool | None = None,
+        path: str | Path | None = None,
+    ) -> WorldRun:
+        """Advance by num_steps steps of length dt.
+
+        - `tolerance`: of the certificate E of each contact problem (see `carom.numerics.friction`).
+        - `save_every`: how often states are kept. `path`: where to save the run (.npz). `progress`: a bar, or not.
+        """
+        if not (np.isfinite(dt) and dt > 0) or num_steps < 1 or save_every < 1:
+            raise InputError(f"dt must be positive, num_steps and save_every at least 1; got {dt}, {num_steps}, {save_every}")
+        scene, state = self.scene()
+        refuse_overlaps(scene, state)
+        accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
+        run = march(scene, state, float(dt), int(num_steps), tolerance, save_every, progress)
+        if path is not None:
+            run.save(path)
+        return run
+
+    def film(self, run: WorldRun) -> Film:
+        """The shapes of all bodies through a run, for `carom.drawing` and reports."""
+        from carom.bodies.pictures import film
+
+        return film(self, run)
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise InputError(f"{what} must be a finite number; got {value!r}")
+    return number
+
+
+def _weigh(name: str, placed: list[Placed], dim: int, density: Any, mass: Any, inertia: Any) -> Mass:
+    """Mass, centre and inertia of a free body."""
+    endless = [one.shape for one in placed if one.shape.fixed_only]
+    if endless:
+        raise InputError(f"{type(endless[0]).__name__} cannot move freely: use world.fix or world.prescribe for {name!r}")
+    if (density is None) == (mass is None):
+        raise InputError(f"body {name!r} needs density= or mass=, one of them")
+    given = _number(density if mass is None else mass, f"the {'density' if mass is None else 'mass'} of {name!r}")
+    if given <= 0:
+        raise InputError(f"the {'density' if mass is None else 'mass'} of {name!r} must be positive; got {given}")
+    whole = together([one.mass for one in placed])
+    whole = whole.scaled(given if mass is None else given / whole.volume)
+    if inertia is None:
+        return whole
+    matrix = np.asarray(inertia, float)
+    matrix = np.diag([0.0, 0.0, float(matrix)]) if matrix.shape == () else np.diag(matrix) if matrix.shape == (3,) else matrix
+    moments = np.linalg.eigvalsh(matrix) if matrix.shape == (3, 3) and np.allclose(matrix, matrix.T) else np.array([-1.0])
+    if dim == 3 and (moments[0] <= 0 or moments[0] + moments[1] < moments[2] * (1 - 1e-9)):
+        raise InputError(
+            f"the inertia of {name!r} must be three moments or a symmetric matrix [3, 3], positive, each moment at most the sum of "
+            f"the other two; got {inertia!r}"
+        )
+    if dim == 2 and (np.ndim(inertia) or not float(inertia) > 0):
+        raise InputError(f"the inertia of {name!r} must be a positive number; got {inertia!r}")
+    return Mass(whole.volume, whole.center, matrix)
+
+
+def _axes(kind: str, axis: Any, second: Any, dim: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The axis of a joint and one across it."""
+    needs = kind == "universal" or (dim == 3 and kind == "hinge") or kind == "slider"
+    if needs and (axis is None or (kind == "universal" and second is None)):
+        raise InputError(f"joint {name!r} is a {kind} and needs axis=" + (" and second=" if kind == "universal" else ""))
+    main = np.array([1.0, 0.0, 0.0]) if axis is None else vector(axis, dim, f"the axis of joint {name!r}")
+    other = np.eye(3)[int(np.argmin(np.abs(main)))] if second is None else vector(second, dim, f"the second axis of joint {name!r}")
+    if not np.any(main) or np.linalg.norm(np.cross(main, other)) <= 1e-12 * np.linalg.norm(main) * np.linalg.norm(other):
+        raise InputError(f"the axes of joint {name!r} must not be zero or parallel; got {axis!r} and {second!r}")
+    if kind == "universal" and abs(main @ other) > 1e-9 * np.linalg.norm(main) * np.linalg.norm(other):
+        raise InputError(f"the axes of the universal joint {name!r} must be at right angles; got {axis!r} and {second!r}")
+    return main / np.linalg.norm(main), other / np.linalg.norm(other)
+
+
+__all__ = ["Body", "World"]

@@ -1,0 +1,195 @@
+"""Contacts against brute force and closed forms: distance, depth, normals, manifolds, names that last."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from carom.bodies import quaternions, shapes
+from carom.bodies.detection.broad import near_pairs
+from carom.bodies.detection.detect import detect
+from carom.bodies.detection.geometry import build, place
+
+CUBE = shapes.Box(1, 1, 1)
+
+
+def _contacts(*things, margin=0.5):
+    """Contacts of shapes at (position, orientation)."""
+    bodies = [([shapes.Placed(shape)], np.zeros(3)) for shape, _, _ in things]
+    x = np.array([[*p, *[0.0] * (3 - len(p))] for _, p, _ in things], float)
+    q = np.array([quaternions.IDENTITY if turn is None else turn for _, _, turn in things])
+    placement = place(build(things[0][0].dim, bodies), x, quaternions.matrix(q))
+    movable = np.array([not shape.fixed_only for shape, _, _ in things])
+    return detect(placement, movable, np.full(len(things), margin))
+
+
+def _rock(rng, corners=14):
+    points = rng.normal(size=(corners, 3))
+    return shapes.ConvexPolyhedron(0.5 * points / np.linalg.norm(points, axis=1)[:, None])
+
+
+def _distance(a, xa, Ra, b, xb, Rb):
+    """The distance of two polytopes as a convex program over points of both."""
+    cores = [(s.core.normals @ R.T, np.sum(s.core.normals * s.core.points[s.core.loops[:, 0]], axis=1) + (s.core.normals @ R.T) @ x)
+             for s, x, R in ((a, xa, Ra), (b, xb, Rb))]  # fmt: skip
+    limits = [{"type": "ineq", "fun": lambda z, n=n, c=c, i=i: c - n @ z[3 * i : 3 * i + 3]} for i, (n, c) in enumerate(cores)]
+    found = minimize(lambda z: np.sum((z[:3] - z[3:]) ** 2), np.concatenate([xa, xb]), constraints=limits, tol=1e-14)
+    return np.sqrt(found.fun)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_polytopes_that_are_apart_have_their_distance(seed):
+    rng = np.random.default_rng(seed)
+    a, b = (CUBE, _rock(rng)) if seed % 3 == 0 else (CUBE, shapes.Box(0.4, 1.2, 0.7)) if seed % 3 == 1 else (_rock(rng), _rock(rng))
+    turns = quaternions.normalise(rng.normal(size=(2, 4)))
+    away = rng.normal(size=3)
+    away *= 1.6 / np.linalg.norm(away)
+    found = _contacts((a, (0, 0, 0), turns[0]), (b, away, turns[1]), margin=2.0)
+    R = quaternions.matrix(turns)
+    exact = _distance(a, np.zeros(3), R[0], b, away, R[1])
+    assert exact > 0.01
+    assert np.min(found.gap) == pytest.approx(exact, rel=2e-6)  # a lean of 1e-3 counts as flat: its cosine
+
+
+def test_control_centres_do_not_tell_the_distance():
+    found = _contacts((CUBE, (0, 0, 0), None), (CUBE, (1.4, 1.4, 0), None), margin=2.0)
+    assert np.min(found.gap) == pytest.approx(0.4 * np.sqrt(2), abs=1e-15)  # edge to edge
+    assert abs(np.min(found.gap) - (1.4 * np.sqrt(2) - 1)) > 0.3
+
+
+@pytest.mark.parametrize("depth", [0.0, 1e-12, 1e-4, 0.02])
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_that_overlap_have_their_depth_and_four_corners(seed, depth):
+    rng = np.random.default_rng(seed)
+    turn = quaternions.normalise(rng.normal(size=4))
+    R = quaternions.matrix(turn)
+    place_b = R @ np.array([0.2, -0.1, 1.0 - depth])
+    found = _contacts((CUBE, (0, 0, 0), turn), (CUBE, place_b, turn), margin=1e-3)
+    assert len(found) == 4
+    assert np.allclose(found.gap, -depth, atol=1e-15)  # rounding
+    assert np.allclose(found.normal, R[:, 2], atol=1e-14)
+    local = found.point @ R
+    assert np.allclose(sorted(local[:, 0]), [-0.3, -0.3, 0.5, 0.5], atol=1e-12)
+    assert np.allclose(sorted(local[:, 1]), [-0.5, -0.5, 0.4, 0.4], atol=1e-12)
+
+
+def test_a_turned_box_on_a_box_meets_in_eight_points():
+    turn = quaternions.exponential(np.array([0.0, 0.0, np.pi / 4]))
+    found = _contacts((CUBE, (0, 0, 0), None), (CUBE, (0, 0, 1), turn), margin=1e-3)
+    across = np.sort(np.abs(found.point[:, :2]), axis=1)
+    assert len(found) == 8
+    assert np.allclose(across, [np.sqrt(2) / 2 - 0.5, 0.5], atol=1e-12)  # the corners of a regular octagon
+
+
+def test_crossed_planks_meet_where_their_edges_cross():
+    found = _contacts((shapes.Box(1, 0.2, 0.1), (0, 0, 0), None), (shapes.Box(0.2, 1, 0.1), (0, 0, 0.1), None), margin=1e-3)
+    assert np.allclose(
+        sorted(map(tuple, np.round(found.point, 12))), [(-0.1, -0.1, 0.05), (-0.1, 0.1, 0.05), (0.1, -0.1, 0.05), (0.1, 0.1, 0.05)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "gap", "normal"),
+    [
+        ((0.1, 0.2, 0.9), 0.1, (0, 0, 1)),
+        ((0.9, 0, 0.9), np.sqrt(0.32) - 0.3, (1, 0, 1)),
+        ((0.9, 0.9, 0.9), np.sqrt(0.48) - 0.3, (1, 1, 1)),
+        ((0.0, 0.0, 0.3), -0.5, (0, 0, 1)),
+    ],
+    ids=["face", "edge", "corner", "inside"],
+)
+def test_a_ball_at_a_box(where, gap, normal):
+    found = _contacts((CUBE, (0, 0, 0), None), (shapes.Sphere(0.3), where, None), margin=1.0)
+    assert len(found) == 1
+    assert found.gap[0] == pytest.approx(gap, abs=1e-14)
+    assert np.allclose(found.normal[0], np.array(normal) / np.linalg.norm(normal), atol=1e-14)
+
+
+def test_capsules_in_line_and_crossed():
+    lying = quaternions.exponential(np.array([0.0, np.pi / 2, 0.0]))
+    capsule = shapes.Capsule(0.1, 1.0)
+    in_line = _contacts((capsule, (0, 0, 0), None), (capsule, (0, 0, 1.25), None), margin=0.2)
+    crossed = _contacts((capsule, (0, 0, 0), None), (capsule, (0, 0.25, 0), lying), margin=0.2)
+    assert in_line.gap == pytest.approx([0.05], abs=1e-14) and crossed.gap == pytest.approx([0.05], abs=1e-14)
+    on_box = _contacts((CUBE, (0, 0, 0), None), (capsule, (0, 0, 0.61), lying), margin=0.2)
+    assert len(on_box) == 2 and np.allclose(on_box.gap, 0.01)
+
+
+@pytest.mark.parametrize("gap", [0.2, 1e-3, -1e-3, -0.05])
+def test_ellipsoids_that_are_balls_and_a_ball_against_a_cylinder(gap):
+    direction = np.array([2.0, -1.0, 2.0]) / 3
+    balls = _contacts(
+        (shapes.Ellipsoid(0.3, 0.3, 0.3), (0, 0, 0), None), (shapes.Ellipsoid(0.5, 0.5, 0.5), (0.8 + gap) * direction, None)
+    )
+    assert balls.gap == pytest.approx([gap], abs=1e-7)  # the border of a ball is approached by polytopes where they overlap
+    assert np.allclose(balls.normal[0], direction, atol=1e-3)
+    side = _contacts((shapes.Cylinder(0.4, 2.0), (0, 0, 0), None), (shapes.Sphere(0.3), (0.7 + gap, 0, 0.2), None))
+    assert np.min(side.gap) == pytest.approx(gap, abs=1e-7)
+
+
+def test_a_cylinder_stands_and_lies_on_a_half_space():
+    cylinder, lying = shapes.Cylinder(0.4, 1.0), quaternions.exponential(np.array([0.0, np.pi / 2, 0.0]))
+    stands = _contacts((shapes.HalfSpace(), (0, 0, 0), None), (cylinder, (1, 2, 0.5), None), margin=0.01)
+    lies = _contacts((shapes.HalfSpace(), (0, 0, 0), None), (cylinder, (1, 2, 0.4), lying), margin=0.01)
+    assert len(stands) == 4 and np.allclose(stands.gap, 0, atol=1e-15)
+    assert len(lies) == 2 and np.allclose(lies.gap, 0, atol=1e-15) and np.allclose(sorted(lies.point[:, 0]), [0.5, 1.5])
+
+
+def test_an_ellipsoid_over_a_tilted_half_space():
+    n = np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])
+    axes, x = np.array([0.3, 0.5, 0.2]), np.array([0.1, 0.2, 0.9])
+    found = _contacts((shapes.HalfSpace(n, 0.1), (0, 0, 0), None), (shapes.Ellipsoid(*axes), x, None), margin=2.0)
+    assert found.gap == pytest.approx([n @ x - 0.1 - np.linalg.norm(axes * n)], abs=1e-14)  # the support function of an ellipsoid
+
+
+def test_a_plate_is_met_from_both_sides():
+    for side in (1, -1):
+        found = _contacts((shapes.Plate((0, 0, 1), 0.2), (0, 0, 0), None), (shapes.Sphere(0.3), (0, 0, 0.5 * side), None))
+        assert found.gap == pytest.approx([0.1]) and np.allclose(found.normal[0], [0, 0, side])
+
+
+def test_triangles_and_height_fields():
+    ground = shapes.HeightField(np.zeros((3, 3)), 1.0)
+    found = _contacts((ground, (0, 0, 0), None), (shapes.Sphere(0.3), (0.7, 0.2, 0.35), None), margin=0.05)
+    assert np.min(found.gap) == pytest.approx(0.05, abs=1e-15)
+    box = _contacts((ground, (0, 0, 0), None), (shapes.Box(0.2, 0.2, 0.2), (0.7, 0.2, 0.1), None), margin=1e-3)
+    assert len(box) == 4 and np.allclose(box.gap, 0, atol=1e-15)
+
+
+def test_shapes_of_the_plane():
+    square, disc = shapes.Polygon.box(1, 1), shapes.Disc(0.5)
+    stack = _contacts(
+        (shapes.HalfPlane(), (0, 0), None),
+        (square, (0, 0.5), None),
+        (square, (0.3, 1.5), None),
+        (disc, (0.3, 2.5), None),
+        margin=1e-3,
+    )
+    assert len(stack) == 5 and np.allclose(stack.gap, 0, atol=1e-15) and np.allclose(stack.normal, [0, 1, 0])
+    corner = _contacts((square, (0, 0), None), (disc, (0.5 + 0.6, 0.5 + 0.8), None), margin=1.0)
+    assert corner.gap == pytest.approx([0.5]) and np.allclose(corner.normal[0], [0.6, 0.8, 0])
+    segment = shapes.Segment((-1, 0), (1, 0), 0.1)
+    assert _contacts((segment, (0, 0), None), (disc, (0.2, 0.7), None), margin=1.0).gap == pytest.approx([0.1])
+    assert _contacts((segment, (0, 0), None), (disc, (1.7, 0.0), None), margin=1.0).gap == pytest.approx([0.1])
+    flat = _contacts((segment, (0, 0), None), (square, (0.2, 0.65), None), margin=0.2)
+    assert len(flat) == 2 and np.allclose(flat.gap, 0.05)
+
+
+def test_near_pairs_are_those_of_brute_force():
+    rng = np.random.default_rng(0)
+    low = rng.uniform(0, 5, (120, 3))
+    high = low + rng.uniform(0, 1, (120, 3))
+    owner, movable = rng.integers(0, 60, 120), rng.random(120) < 0.8
+    i, j = near_pairs(low, high, owner, movable)
+    brute = [
+        (a, b)
+        for a in range(120)
+        for b in range(a + 1, 120)
+        if owner[a] != owner[b] and (movable[a] or movable[b]) and np.all(low[a] <= high[b]) and np.all(low[b] <= high[a])
+    ]
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == brute and len(brute) > 30
+
+
+def test_contacts_keep_their_names_while_a_box_slides():
+    before = _contacts((shapes.Box(3, 3, 1), (0, 0, 0), None), (CUBE, (0.1, 0.2, 1.0), None), margin=1e-3)
+    after = _contacts((shapes.Box(3, 3, 1), (0, 0, 0), None), (CUBE, (0.15, 0.18, 1.0), None), margin=1e-3)
+    assert np.array_equal(before.key, after.key) and len(before) == 4

@@ -1,0 +1,101 @@
+"""Random scenes: shapes, sizes over six decades, speeds, materials, in the plane and in space. Nothing breaks or gains energy,
+nothing sinks in beyond the order of the method, and every certificate is met."""
+
+import numpy as np
+import pytest
+
+import carom
+from carom.bodies import quaternions, shapes
+from carom.bodies.world import World
+
+G = 9.81
+
+
+def _flat_shape(rng, s):
+    make = [
+        lambda: shapes.Disc(s / 2),
+        lambda: shapes.Polygon.box(s * rng.uniform(0.3, 1), s * rng.uniform(0.3, 1)),
+        lambda: shapes.Segment((-s / 3, 0), (s / 3, 0), s / 6),
+    ]
+    return make[rng.integers(3)]()
+
+
+def _solid_shape(rng, s):
+    make = [
+        lambda: shapes.Sphere(s / 2),
+        lambda: shapes.Box(*(s * rng.uniform(0.3, 1, 3))),
+        lambda: shapes.Capsule(s / 4, s / 2),
+        lambda: shapes.ConvexPolyhedron(s / 3 * rng.normal(size=(12, 3))),
+        lambda: shapes.Cylinder(s / 3, s * rng.uniform(0.2, 1)),
+        lambda: shapes.Ellipsoid(*(s / 2 * rng.uniform(0.4, 1, 3))),
+    ]
+    return make[rng.integers(6)]()
+
+
+def random_world(seed):
+    """Things above a floor, of one size between a millimetre and a kilometre, that size, and the time of a fall from so high."""
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(2, 4))
+    size = 10.0 ** rng.uniform(-3, 3)
+    gravity = G if rng.random() < 0.8 else 0.0
+    world = World(gravity=[*[0.0] * (dim - 1), -gravity])
+    world.fix(shapes.HalfSpace() if dim == 3 else shapes.HalfPlane())
+    world.material(friction=rng.choice([0, 0.1, 0.5, 1.0]), restitution=rng.choice([0, 0.3, 0.8, 1.0]))
+    time = np.sqrt(size / G)
+    for i in range(int(rng.integers(1, 6))):
+        shape = (_solid_shape if dim == 3 else _flat_shape)(rng, size * rng.uniform(0.3, 1.2))
+        speed = rng.choice([0.0, 1.0, 3.0]) * size / time
+        world.add(
+            shape,
+            density=10.0 ** rng.uniform(-1, 3),
+            position=size * np.array([*rng.uniform(-1, 1, dim - 1), 1.2 * i + 1.5]),
+            orientation=rng.uniform(0, 6) if dim == 2 else quaternions.normalise(rng.normal(size=4)),
+            velocity=speed * rng.normal(size=dim),
+            spin=speed / size * (rng.normal() if dim == 2 else rng.normal(size=3)),
+        )
+    return world, size, time
+
+
+def check(seed, steps):
+    world, size, time = random_world(seed)
+    try:
+        scene, _ = world.scene()
+        run = world.solve(1e-2 * time, steps)
+    except carom.InputError as refused:
+        assert "overlap" in str(refused)
+        return
+    assert run.status.ok, str(run.status)
+    assert all(np.all(np.isfinite(a)) for a in (run.x, run.q, run.v, run.L))
+    assert run.residual.max() <= 1e-10
+    fastest = np.max(np.linalg.norm(run.v, axis=2) + scene.reach * np.linalg.norm(run.spins, axis=2))
+    least = np.min(scene.reach[scene.free])
+    assert -run.deepest.min() <= 5 * (run.dt * fastest) ** 2 / least + 1e-9 * size  # order 2 in what moves in a step
+    # A contact that was just opening and is pressed shut by the forces of the step may give back h²f²/8m for each body.
+    pressed = np.sum(run.mass[run.free]) * (np.linalg.norm(scene.gravity) * run.dt) ** 2
+    assert np.max(np.diff(run.energy)) <= pressed + 1e-10 * np.max(np.abs(run.energy) + run.kinetic)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_scenes_hold_what_is_promised(seed):
+    check(seed, 80)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_many_random_scenes(first):
+    for seed in range(first, first + 50):
+        check(seed, 200)
+
+
+@pytest.mark.stress
+def test_ten_boxes_and_fifty_planks_rest_for_a_hundred_thousand_steps():
+    world = World()
+    world.fix(shapes.HalfSpace())
+    for i in range(10):
+        world.add(shapes.Box(0.1, 0.1, 0.1), density=1000, position=(0.3, 0.002 * (i % 3), 0.05 + 0.1 * i))
+    for i in range(50):
+        side = (0.2, 0.04, 0.02) if i % 2 else (0.04, 0.2, 0.02)
+        world.add(shapes.Box(*side), density=700, position=(-0.3, 0, 0.01 + 0.02 * i))
+    world.material(friction=0.5)
+    run = world.solve(1e-3, 100_000, save_every=1000)
+    assert np.max(np.abs(run.x - run.x[0])) < 1e-12
