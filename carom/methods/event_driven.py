@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from carom.contact.laws import SIMULTANEOUS
+from carom.errors import InputError
 from carom.methods.event_search import EPS, Flight, Landing, first_contact, fly, on_joints
 from carom.methods.method import ImpactTable, Method, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
@@ -83,13 +84,13 @@ class EventDriven(Method):
     ):
         solver = diffrax.Dopri8(scan_kind="lax") if solver is None else solver
         if not isinstance(solver, diffrax.AbstractAdaptiveSolver) or not isinstance(solver.term_structure, type):
-            raise TypeError(f"solver must be a diffrax solver with one term and an error estimate, such as Tsit5(); got {solver!r}")
+            raise InputError(f"solver must be a diffrax solver of one term with an error estimate, such as Tsit5(); got {solver!r}")
         if not (rtol > 0 and atol > 0 and max_step > 0):
-            raise ValueError(f"rtol, atol and max_step must be positive; got {rtol}, {atol}, {max_step}")
+            raise InputError(f"rtol, atol and max_step must be positive; got {rtol}, {atol}, {max_step}")
         if simultaneous not in SIMULTANEOUS:
-            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         if (max_impacts_per_step is not None and max_impacts_per_step < 1) or max_solver_steps < 1:
-            raise ValueError("max_impacts_per_step and max_solver_steps must be at least 1")
+            raise InputError("max_impacts_per_step and max_solver_steps must be at least 1")
         self.solver, self.simultaneous = solver, simultaneous
         self.rtol, self.atol, self.max_step = (jnp.asarray(x, float) for x in (rtol, atol, max_step))
         self.max_impacts_per_step, self.max_solver_steps = max_impacts_per_step, max_solver_steps

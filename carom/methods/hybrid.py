@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from carom.errors import InputError
 from carom.methods.method import Method, State, StepEnd, StepRecord, StepStart
 from carom.methods.status import OK, RESTING, TOO_MANY_IMPACTS
 from carom.methods.timestepping.motion import Timestepping
@@ -56,9 +57,9 @@ class Hybrid(Method):
         self.collision = VariationalCollision(max_impacts_per_step=8) if collision is None else collision
         self.contact = TimeDG(2) if contact is None else contact
         if not isinstance(self.collision, VariationalCollision):
-            raise TypeError(f"collision must be a VariationalCollision; got {collision!r}")
+            raise InputError(f"collision must be a VariationalCollision; got {collision!r}")
         if not isinstance(self.contact, Timestepping):
-            raise TypeError(f"contact must be a TimeDG or MoreauJean; got {contact!r}")
+            raise InputError(f"contact must be a TimeDG or MoreauJean; got {contact!r}")
 
     @property
     def order(self) -> int:

@@ -191,7 +191,7 @@ def _number(value: Any) -> str:
 
 def _method(solution: Solution) -> dict[str, str]:
     record = method_record(solution.method)
-    declared = {"order": str(record.order), "preserves": ", ".join(record.preserves) or "nothing declared"}
+    declared = {"order": str(record.order), "preserves": ", ".join(solution.preserved) or "nothing declared"}
     return {"method": record.name, **record.settings, **declared}
 
 
@@ -209,6 +209,8 @@ def measured(solution: Solution, numbers: Mapping[str, Any]) -> dict[str, str]:
     if solution.smallest_gap is not None:
         rows["deepest penetration at grid points"] = f"{max(0.0, -float(np.nanmin(solution.smallest_gap))):.1e}"
         rows["near grazing, reflected by the law itself"] = f"{numbers['fallbacks']} of {numbers['impacts']:,} impacts"
+    for number, words in enumerate(solution.caveats):
+        rows["caveat" if not number else f"caveat {number + 1}"] = words
     rows["stepping"] = f"{numbers['seconds']:.3g} s, {numbers['microseconds_per_step']:.3g} µs per step"
     rows["compiling"] = f"{numbers['compile_seconds']:.3g} s"
     return rows

@@ -13,9 +13,11 @@ import numpy as np
 from carom.drawing import Film, film_of_run
 from carom.errors import InputError
 from carom.methods import status as codes
+from carom.methods.method import Method
 from carom.named import changed_since, frozen
 from carom.numerics.quadrature import integrals
 from carom.numerics.sequences import accumulation_time
+from carom.results.caveats import caveats
 from carom.results.impacts import Impacts as Impacts
 from carom.results.impacts import counted as counted
 from carom.results.views import view
@@ -197,6 +199,17 @@ class Solution:
     def fallbacks(self) -> int:
         return int(self.impacts.fallback.sum())
 
+    @property
+    def preserved(self) -> tuple[str, ...]:
+        """What the method declares to keep of this system."""
+        method = self.method
+        return (*method.preserves, *(method.also_preserves(self.system) if isinstance(method, Method) else ()))
+
+    @cached_property
+    def caveats(self) -> tuple[str, ...]:
+        """What a run that ended well still has to say: contacts passed through, energy from nowhere. Empty for most."""
+        return caveats(self)
+
     def summary(self) -> dict[str, Any]:
         """The numbers of the run, as plain Python."""
         error = self.energy_error
@@ -204,6 +217,7 @@ class Solution:
             "name": self.name,
             "status": self.status.name,
             "message": self.status.message,
+            "caveats": list(self.caveats),
             "steps": self.num_steps,
             "dt": self.dt,
             "t_end": float(self.t[-1]),

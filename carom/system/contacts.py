@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import Closed
+from carom.errors import InputError
 from carom.named import Named
 from carom.numerics.linalg import matmul, matvec
 from carom.system.functions import Functions
@@ -32,7 +33,7 @@ class Contacts:
             at = jax.ShapeDtypeStruct((base.size,), q.dtype)
             shape = jax.eval_shape(lambda q, t, c=contact: jnp.asarray(c.gap(q=q, t=t, params=self.params)), at, t).shape
             if len(shape) > 1:
-                raise ValueError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
+                raise InputError(f"gap of contact {contact.name!r} has shape {shape}; it must be a number or a vector")
             size = shape[0] if shape else 1
             label = contact.name or f"contact {len(sizes)}"
             several = shape and not contact.obstacle

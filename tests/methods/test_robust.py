@@ -76,7 +76,7 @@ def test_a_light_ball_between_a_wall_and_a_heavy_one():
     system = carom.System(
         lambda v: 0.5 * (v[0] ** 2 + 1e4 * v[1] ** 2), [carom.Contact(lambda q: q[0]), carom.Contact(lambda q: q[1] - q[0])]
     )
-    method = carom.VariationalCollision(carom.Trapezoidal(), max_impacts_per_step=400)  # most of them in one step
+    method = carom.VariationalCollision(carom.Trapezoidal())  # most of them fall into one step, and elastic ones need no limit
     run = carom.solve(system, method, [1.0, 2.0], [0.0, -1.0], dt=0.01, num_steps=1000)
     assert len(run.impacts) == 314
     assert np.max(np.abs(run.energy_error)) < 1e-12

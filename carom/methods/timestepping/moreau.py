@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import SIMULTANEOUS, Closed, friction_law, impact_impulse, law_without_gain
+from carom.errors import InputError
 from carom.methods.method import StepRecord
 from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
@@ -53,9 +54,9 @@ class MoreauJean(Timestepping):
 
     def __init__(self, theta: float = 0.5, *, simultaneous: str = "impulse"):
         if not 0 <= theta <= 1:
-            raise ValueError(f"theta must lie in [0, 1]; got {theta}")
+            raise InputError(f"theta must lie in [0, 1]; got {theta}")
         if simultaneous not in SIMULTANEOUS:
-            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         self.theta, self.simultaneous = jnp.asarray(theta, float), simultaneous
 
     @property

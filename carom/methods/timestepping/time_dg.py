@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import SIMULTANEOUS
+from carom.errors import InputError
 from carom.methods.method import StepRecord
 from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.contact_phase import ClosedContacts, find_closed, finish
@@ -89,11 +90,11 @@ class TimeDG(Timestepping):
 
     def __init__(self, degree: int = 1, side: str = "-", *, simultaneous: str = "impulse"):
         if int(degree) != degree or not 0 <= degree <= 12:
-            raise ValueError(f"degree must be a whole number from 0 to 12; got {degree}")
+            raise InputError(f"degree must be a whole number from 0 to 12; got {degree}")
         if side not in SIDES:
-            raise ValueError(f"side must be '-' or '+'; got {side!r}")
+            raise InputError(f"side must be '-' or '+'; got {side!r}")
         if simultaneous not in SIMULTANEOUS:
-            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         self.degree, self.side, self.simultaneous = int(degree), side, simultaneous
 
     @property

@@ -73,15 +73,15 @@ class VariationalCollision(Method):
     ):
         rule = Composition(Trapezoidal(), 4) if rule is None else rule  # pyright: ignore[reportCallIssue]
         if not isinstance(rule, Rule):
-            raise TypeError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
+            raise InputError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
         if simultaneous not in SIMULTANEOUS:
-            raise ValueError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         if direction not in DIRECTIONS:
-            raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}; got {direction!r}")
+            raise InputError(f"direction must be one of {', '.join(DIRECTIONS)}; got {direction!r}")
         if max_impacts_per_step is not None and max_impacts_per_step < 1:
-            raise ValueError(f"max_impacts_per_step must be at least 1; got {max_impacts_per_step}")
+            raise InputError(f"max_impacts_per_step must be at least 1; got {max_impacts_per_step}")
         if elastic not in ("balance", "reflection"):
-            raise ValueError(f"elastic must be balance or reflection; got {elastic!r}")
+            raise InputError(f"elastic must be balance or reflection; got {elastic!r}")
         self.rule, self.simultaneous, self.direction = rule, simultaneous, direction
         self.max_impacts_per_step, self.elastic = max_impacts_per_step, elastic
 

@@ -36,6 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.flow import Flow, FlowMap, Tableau
 from carom.methods.variational.group_flow import group_flow
@@ -138,7 +139,7 @@ class Gamma(_TableauRule):
 
     def __init__(self, gamma: float):
         if not 0.0 <= gamma <= 1.0:
-            raise ValueError(f"Gamma: γ must lie in [0, 1]; got {gamma}")
+            raise InputError(f"Gamma: γ must lie in [0, 1]; got {gamma}")
         self.gamma = float(gamma)
         self.symmetric = self.gamma == 0.5
         self.order = 2 if self.symmetric else 1
@@ -181,7 +182,7 @@ class Galerkin(_TableauRule):
 
     def __init__(self, stages: int):
         if stages < 1:
-            raise ValueError(f"Galerkin needs at least one stage; got {stages}")
+            raise InputError(f"Galerkin needs at least one stage; got {stages}")
         self.stages, self.order = int(stages), 2 * int(stages)
 
     def tableau(self) -> Tableau:
@@ -226,9 +227,9 @@ class Composition(Rule):
 
     def __init__(self, base: Rule, order: int = 4):
         if order not in _COMPOSITIONS:
-            raise ValueError(f"Composition: order must be one of {', '.join(map(str, _COMPOSITIONS))}; got {order}")
+            raise InputError(f"Composition: order must be one of {', '.join(map(str, _COMPOSITIONS))}; got {order}")
         if not (base.symmetric and base.order == 2):
-            raise ValueError(
+            raise InputError(
                 f"Composition needs a symmetric rule of order 2 (Trapezoidal, Midpoint, Galerkin(1)); "
                 f"{type(base).__name__} has order {base.order}" + ("" if base.symmetric else " and is not symmetric")
             )

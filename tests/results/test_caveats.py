@@ -1,0 +1,49 @@
+"""A run that ended well and should not be believed says so; one that can be believed says nothing."""
+
+import numpy as np
+
+import carom
+
+FREE = lambda v: 0.5 * v @ v  # noqa: E731
+
+
+def test_a_peg_that_was_passed_between_two_steps_is_told():
+    peg = carom.Contact(lambda q: (q[0] ** 2 + q[1] ** 2) ** 0.5 - 0.03, name="peg")
+    system = carom.System(FREE, [peg])
+    run = carom.solve(system, carom.MoreauJean(), [-1.01, 0.012], [1.0, 0.0], dt=0.04, num_steps=60)
+    assert run.status.ok and run.smallest_gap.min() < -0.01 and len(run.impacts) == 0  # the case that was silent
+    (told,) = run.caveats
+    assert "'peg' was passed through" in told and "nothing pushed" in told
+    assert run.summary()["caveats"] == [told]
+    fine = carom.solve(system, carom.MoreauJean(), [-1.01, 0.012], [1.0, 0.0], dt=0.004, num_steps=600)
+    assert fine.caveats == () and len(fine.impacts) == 1  # control
+
+
+def test_steps_beyond_stability_are_told():
+    spring = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * 100.0 * q @ q)
+    run = carom.solve(spring, carom.VariationalCollision(carom.Trapezoidal()), [1.0], [0.0], dt=0.21, num_steps=100)
+    assert run.status.ok and np.abs(run.q).max() > 1e6
+    assert "the energy grew by" in run.caveats[0]
+    fine = carom.solve(spring, carom.VariationalCollision(carom.Trapezoidal()), [1.0], [0.0], dt=0.05, num_steps=100)
+    assert fine.caveats == ()
+
+
+def test_energy_that_has_a_source_is_no_caveat():
+    pushed = carom.System(FREE, force=lambda q: np.ones(1))
+    assert carom.solve(pushed, carom.VariationalCollision(), [0.0], [0.1], dt=0.1, num_steps=20).caveats == ()
+
+
+def test_resting_contacts_and_impacts_are_no_caveat():
+    for run in (carom.models.zeno_ball().solve(carom.TimeDG(1)), carom.models.block().solve(carom.MoreauJean())):
+        assert run.caveats == ()
+
+
+def test_what_is_preserved_depends_on_the_system():
+    def declared(method, contact):
+        return carom.solve(carom.System(FREE, [contact]), method, [1.0], [-1.0], dt=0.1, num_steps=2).preserved
+
+    elastic, lossy = carom.Contact(lambda q: q[0]), carom.Contact(lambda q: q[0], 0.5)
+    assert "symplectic" in declared(carom.VariationalCollision(), elastic)
+    assert "symplectic" not in declared(carom.VariationalCollision(), lossy)
+    assert "symplectic" not in declared(carom.VariationalCollision(elastic="reflection"), elastic)
+    assert "non-penetration" not in declared(carom.MoreauJean(), elastic)
