@@ -33,12 +33,13 @@ def march(
                 else:
                     new, record = state, same
                 status = _trouble(scene, new, record, step, t + dt, tolerance)
-                log.add(step, t + dt, record)
+                kept = step % save_every == 0 or step == num_steps or status is not None
+                log.add(step, t + dt, record.tables if kept else [table for table in record.tables if table.impact])
                 recorder.note(record)
                 if status is not None:
                     break
                 state = new
-                if step % save_every == 0 or step == num_steps:
+                if kept:
                     recorder.keep(step, step * dt, state)
                 bar.update(step / num_steps, f"step {step} of {num_steps}")
     except KeyboardInterrupt:

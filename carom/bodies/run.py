@@ -9,7 +9,7 @@ import numpy as np
 
 from carom.bodies import quaternions
 from carom.bodies.scene import FREE, Scene, State, potential
-from carom.bodies.stepping import StepRecord
+from carom.bodies.stepping import ContactTable, StepRecord
 from carom.errors import InputError
 from carom.results.solution import Status
 
@@ -67,8 +67,8 @@ class ContactLog:
 
     rows: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
 
-    def add(self, step: int, t: float, record: StepRecord) -> None:
-        for table in record.tables:
+    def add(self, step: int, t: float, tables: list[ContactTable]) -> None:
+        for table in tables:
             m = len(table.contacts)
             if m == 0:
                 continue

@@ -4,13 +4,12 @@ With contact rates u = Hᵀv, gaps φ, forces f, and the free motion Φ_τ (stra
 
     impacts     where φ(q₀) + h u_N(v₀) < 0:   v₀ ← v₀ + M⁻¹H r,   u_N ≥ −e u_N⁻, or u_N ≥ −φ/h where nothing bounces          (1)
     drift       q½ = Φ_{h/2}(q₀, v₀)                                                                                          (2)
-    velocities  M(v₁ − v₀) = h f(q½) + H r,   Coulomb's law for (u₁ + u₀ + 2φ⁺/h, r),   J(v₁ + v₀) = 0                          (3)
+    velocities  M(v₁ − v₀) = h f(q½) + H r,   Coulomb's law for (u₁ + κu₀ + 2φ⁺/h, r),   J(v₁ + v₀) = 0                        (3)
     drift       q₁ = Φ_{h/2}(q½, v₁)                                                                                          (4)
 
 H, φ and the rows J of joints in (3) belong to q½; φ⁺ is the open part of a gap: a contact that is still open may close in the rest
-of the step, not more. u₀ stands in (3) where a contact pressed (for the normal) or stuck (across it) in the step before and was not
-hit in this one, and is left out elsewhere: contacts that last do no work, whatever way they go. So nothing passes through anything,
-whatever its speed, and nothing that rests is pushed.
+of the step, not more. 0 ≤ κ ≤ 1 is not zero for contacts that last (`Stepper._shift`): they do no work, whatever way they go. So
+nothing passes through anything, whatever its speed, and nothing that rests is pushed.
 
 *Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (4) keep them); the
 energy of free flight to rounding; rest, exactly: a velocity below what the certificate can tell from zero is zero, and then q₁ is
@@ -24,7 +23,7 @@ import numpy as np
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.memory import Memory
 from carom.bodies.quaternions import apply, cross
-from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
+from carom.bodies.scene import PRESCRIBED, Scene, State, accelerations, drift, prescribed
 from carom.bodies.velocity import Answer, Posed, pose, solve_velocities
 
 HORIZON = 1.5  #   steps: contacts are looked for as far as bodies may come in this time
@@ -80,7 +79,8 @@ class Stepper:
         noise = REST * self.tolerance * np.maximum(scale[posed.contacts.a], scale[posed.contacts.b])
         pressed = (np.abs(posed.contacts.gap) <= 1e-9 * _reach(self.scene, posed)) & (np.abs(u[:, 0]) <= noise)
         stuck = pressed & (np.sqrt(np.sum(u[:, 1:] ** 2, axis=1)) <= noise)
-        self.memory = Memory.of(posed, np.zeros(len(posed.rows.a)), pressed, stuck, True)
+        nothing = np.zeros(len(posed.rows.a))
+        self.memory = Memory.of(posed, nothing, np.nan * nothing, pressed, stuck, True)
 
     def step(self, state: State, t: float, h: float, depth: int = 0) -> tuple[State, StepRecord]:
         """One step; in halves if its contact problem cannot be solved as a whole."""
@@ -125,8 +125,7 @@ class Stepper:
             :, 0
         ]
         change = h * np.max(np.abs(pull))
-        pressed, _ = self.memory.states(posed.contacts.key)
-        gap, e = posed.contacts.gap, np.where(pressed, 0.0, posed.restitution)
+        gap, e = posed.contacts.gap, posed.restitution
         v, L = state.v, state.L
         for round_ in range(ROUNDS + 1):
             rates = posed.rows.by_contact(posed.rates(v, L))[:, 0]
@@ -186,28 +185,34 @@ class Stepper:
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
             fastest = np.maximum(fastest, 1.1 * came)
-        answer = replace(answer, u=answer.u + shift)
+        came_out, answer = answer.u, replace(answer, u=answer.u + shift)
         record.include(answer)
         record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
         table, state = _table(posed, answer, False, self.tolerance)
         record.tables.append(table)
-        self._remember(posed, answer, state, h)
+        self._remember(posed, answer, came_out, state, h)
         return posed, answer
 
     def _shift(self, posed: Posed, middle: State, later: State, hit: np.ndarray) -> np.ndarray:
-        """What the law is asked about is u₁ + shift. For joints, contacts that pressed in the step before (in the normal) and
-        contacts that stuck (across it), shift is u₀: the mean velocity obeys, and no energy is lost on a curved way. After an
-        impact, and for all others, it is u₁ itself; a motor asks for its speed."""
-        width, rows = 1 + posed.rows.tangents, posed.rows.contacts
+        """What the law is asked about is u₁ + shift. On a curved way the rates of a contact that lasts change by δ = u₁⁻ − u₀ from
+        one middle to the next, without any force, and the impulses r do the work r · (u₀ + u₁)/2. u₁ = −κu₀ with κ = 1 is no work
+        but may sway from step to step; κ is chosen so that u₁ comes nearest to δ/2, which is the same where the way is a circle
+        and does not sway, but at most 1, which would add energy, and at least 0. This for contacts that pressed in the step before
+        (in the normal) and that stuck (across it); joints take κ = 1, and a motor asks for its speed."""
+        width, count = 1 + posed.rows.tangents, posed.rows.contacts
         before = posed.rates(middle.v, middle.L)
         shift = _carried(posed, middle, later)
         pressed, stuck = self.memory.states(posed.contacts.key)
-        calm = ~(hit[posed.contacts.a] | hit[posed.contacts.b])
-        mean = np.zeros((rows, width), bool)
-        mean[:, 0] = pressed & calm & (posed.rows.by_contact(before)[:, 0] < 0)
-        mean[:, 1:] = (stuck & calm)[:, None]
-        shift[: rows * width] = np.where(mean.ravel(), before[: rows * width], shift[: rows * width])
-        shift[rows * width :] = [u if s is None else -s for u, s in zip(before[rows * width :], posed.joints.speed, strict=True)]
+        told = hit | (self.scene.kind == PRESCRIBED)  # how those move is known better
+        calm = ~(told[posed.contacts.a] | told[posed.contacts.b])
+        now, last = posed.rows.by_contact(before), self.memory.rates_before(posed)
+        half = np.where(np.isnan(last), now, 0.5 * (now - last))  # −δ/2
+        turn = np.concatenate([_towards(half[:, :1], now[:, :1]), _towards(half[:, 1:], now[:, 1:])], axis=1)
+        lasts = np.zeros((count, width), bool)
+        lasts[:, 0] = pressed & calm & (now[:, 0] < 0)
+        lasts[:, 1:] = (stuck & calm)[:, None]
+        shift[: count * width] = np.where(lasts.ravel(), turn.ravel(), shift[: count * width])
+        shift[count * width :] = [u if s is None else -s for u, s in zip(before[count * width :], posed.joints.speed, strict=True)]
         return shift
 
     def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
@@ -218,7 +223,7 @@ class Stepper:
         movable = scene.kind == 0
         return pose(scene, state, detect(state.placement(scene), movable, margin, scene.ignored))
 
-    def _remember(self, posed: Posed, answer: Answer, state: np.ndarray, h: float) -> None:
+    def _remember(self, posed: Posed, answer: Answer, u: np.ndarray, state: np.ndarray, h: float) -> None:
         rates = posed.rows.by_contact(answer.u)[:, 0]
         noise = 1e-9 * np.max(answer.scale, initial=0.0)
         watchful = bool(np.any((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)))
@@ -229,7 +234,7 @@ class Stepper:
             posed.contacts.a, posed.contacts.b
         )
         stuck = pressed & ~np.isin(pair, pair[state == 2])
-        self.memory = Memory.of(posed, answer.impulses, pressed, stuck, watchful)
+        self.memory = Memory.of(posed, answer.impulses, u, pressed, stuck, watchful)
 
 
 def _reach(scene: Scene, posed: Posed) -> np.ndarray:
@@ -242,6 +247,13 @@ def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarr
     turning = apply(state.R, apply(scene.inverse_inertia, apply(np.swapaxes(state.R, -1, -2), L)))
     spin = np.where(scene.free[:, None], turning, L)
     return np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
+
+
+def _towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
+    """The point of the segment from 0 to `full` that is nearest to `wanted`, row by row."""
+    square = np.sum(full**2, axis=1, keepdims=True)
+    share = np.sum(wanted * full, axis=1, keepdims=True) / np.where(square > 0, square, 1.0)
+    return np.clip(share, 0.0, 1.0) * full
 
 
 def _offsets(posed: Posed, normal: np.ndarray, joints: np.ndarray | float) -> np.ndarray:

@@ -292,7 +292,8 @@ class World:
         """Advance by num_steps steps of length dt.
 
         - `tolerance`: of the certificate E of each contact problem (see `carom.numerics.friction`).
-        - `save_every`: how often states are kept. `path`: where to save the run (.npz). `progress`: a bar, or not.
+        - `save_every`: how often states and contacts are kept (impacts always).
+        - `path`: where to save the run (.npz). `progress`: a bar, or not.
         """
         if not (np.isfinite(dt) and dt > 0) or num_steps < 1 or save_every < 1:
             raise InputError(f"dt must be positive, num_steps and save_every at least 1; got {dt}, {num_steps}, {save_every}")

@@ -80,6 +80,18 @@ def test_a_rope_is_slack_and_then_holds():
     assert np.allclose(run.body(ball).position[free, 2], -0.5 * 9.81 * run.t[free] ** 2, atol=1e-12)
 
 
+def test_a_taut_rope_stretches_by_the_order_of_the_method_only():
+    longest = []
+    for dt in (4e-3, 2e-3):
+        world = World()
+        ball = world.add(shapes.Sphere(0.1), mass=1, position=(0.5, 0, 0))
+        world.joint("rope", ball, None, at=((0.5, 0, 0), (0, 0, 0)), length=1.0)
+        run = world.solve(dt, round(0.8 / dt))
+        longest.append(np.max(np.linalg.norm(run.body(ball).position, axis=1)) - 1)
+        assert np.max(np.diff(run.energy)) < 1e-13  # rounding of 6 J
+    assert 3.5 < longest[0] / longest[1] < 4.5  # order 2, though the contact is unilateral and its way a circle
+
+
 def test_a_motor_turns_at_its_speed_and_a_table_shakes():
     world = World(gravity=(0.0, 0.0))
     wheel = world.add(shapes.Disc(0.3), mass=2)

@@ -164,6 +164,25 @@ def test_restitution_is_the_ratio_of_speeds():
     assert world.solve(1e-2, 40).body(ball).velocity[-1, 2] == pytest.approx(1.4, abs=1e-14)
 
 
+def test_touching_balls_pass_an_impulse_on():
+    """Newton's cradle: of five elastic balls that touch, only the last one leaves."""
+    world = World(gravity=(0, 0, 0))
+    row = [world.add(shapes.Sphere(0.05), mass=1, position=(0.1 * i, 0, 0)) for i in range(5)]
+    first = world.add(shapes.Sphere(0.05), mass=1, position=(-0.3, 0, 0), velocity=(1, 0, 0))
+    world.material(restitution=1.0)
+    run = world.solve(1e-2, 60)
+    speeds = [run.body(ball).velocity[-1, 0] for ball in (first, *row)]
+    assert speeds == pytest.approx([0, 0, 0, 0, 0, 1], abs=1e-14)
+
+
+def test_control_without_restitution_they_go_on_together():
+    world = World(gravity=(0, 0, 0))
+    row = [world.add(shapes.Sphere(0.05), mass=1, position=(0.1 * i, 0, 0)) for i in range(2)]
+    world.add(shapes.Sphere(0.05), mass=1, position=(-0.3, 0, 0), velocity=(1, 0, 0))
+    run = world.solve(1e-2, 60)
+    assert [run.body(ball).velocity[-1, 0] for ball in row] == pytest.approx([1 / 3, 1 / 3], abs=1e-14)
+
+
 def _collide(dim, elastic):
     world = World(gravity=[0.0] * dim)
     rng = np.random.default_rng(1)
