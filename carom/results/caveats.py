@@ -44,9 +44,8 @@ def _pushed(solution: Any, shape: tuple[int, ...]) -> np.ndarray:
     pushed[np.minimum(hits.step, len(pushed) - 1)] |= hits.impulses > 0
     if record is not None:
         owner = np.asarray(solution.system.bind(solution.params, solution.q.shape[1]).contacts.owner)
-        acting = (np.asarray(record.impulses)[:, : len(owner)] > 0) | (np.asarray(record.forces)[:, :, : len(owner)] > 0).any(
-            axis=1
-        )
+        k = len(owner)
+        acting = (np.asarray(record.impulses)[:, :k] > 0) | (np.asarray(record.forces)[:, :, :k] > 0).any(axis=1)
         for face, contact in enumerate(owner):
             pushed[: len(acting), contact] |= acting[:, face]
     return pushed
