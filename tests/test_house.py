@@ -201,7 +201,7 @@ def test_importing_carom_loads_little():
 
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    first, rolling, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    first, rolling, bodies, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(first.splitlines()) < 25
     exec(compile(first, "README.md", "exec"), {})
     said = capsys.readouterr().out
@@ -210,6 +210,9 @@ def test_the_readme_runs(tmp_path, monkeypatch, capsys):
     exec(compile(rolling, "README.md", "exec"), {})
     hits, drift, slip = capsys.readouterr().out.split()
     assert int(hits) >= 4 and float(drift) < 1e-6 and float(slip) < 1e-12  # order 4 at dt = 0.01; rounding
+    exec(compile(bodies, "README.md", "exec"), {})
+    place = [float(x) for x in capsys.readouterr().out.strip("[] \n").split()]
+    assert place == pytest.approx([6**2 / (2 * 0.5 * 9.81), 0.0, 0.05], abs=1e-5)  # O(h²): the last step stops within itself
     exec(compile(gradients, "README.md", "exec"), {})
     promised = re.search(r"# ([0-9.]+), ([0-9.]+)", gradients)
     said = re.findall(r"0\.[0-9]+", capsys.readouterr().out)

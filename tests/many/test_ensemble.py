@@ -47,7 +47,7 @@ class Alone(carom.VariationalCollision):
 @pytest.mark.sensitive
 def test_an_ensemble_is_solve_lane_by_lane(balls, ball_run):
     """1000 random lanes, to rounding."""
-    alone = carom.ensemble(**{**balls, "method": Alone()}, save=[0, 50])
+    alone = carom.ensemble(**{**balls, "method": Alone(METHOD.rule)}, save=[0, 50])
     np.testing.assert_array_equal(alone.num_impacts, ball_run.num_impacts)
     assert np.sum(alone.num_impacts) > LANES
     # 150 steps and up to six impacts of numbers of size 10, each good to 1e-15; an impact at most doubles an error
@@ -129,9 +129,19 @@ def test_bad_input_names_the_lane(balls):
     for changes, message in cases:
         with pytest.raises(carom.InputError, match=message.replace("(", r"\(")):
             carom.ensemble(**{**balls, **changes})
-    hanging = carom.System(lambda q, v: 0.5 * v @ v, joints=[carom.Joint(lambda q: q @ q - 1.0)])
-    with pytest.raises(carom.InputError, match="does not take systems with joints"):  # what the method cannot run
-        carom.ensemble(hanging, METHOD, [[1.0, 0.0]], [[0.0, 1.0]], dt=0.01, num_steps=10)
+    flat = carom.System(hamiltonian=lambda q, p: 0.5 * p[0] ** 2 + q @ q)
+    with pytest.raises(carom.InputError, match=r"∂²H/∂p² has no inverse.*choose EventDriven"):  # what the method cannot run
+        carom.ensemble(flat, METHOD, [[1.0, 0.0]], [[1.0, 0.0]], dt=0.01, num_steps=10)
+
+
+def test_every_lane_is_checked():
+    skate = carom.System(lambda v: 0.5 * v @ v, constraints=lambda q: [[0.0, 1.0]])
+    with pytest.raises(carom.InputError, match=r"lane 1: v0 violates the constraints: row 0 of A v0 is 0\.5"):
+        carom.ensemble(skate, METHOD, [[0.0, 0.0]], [[1.0, 0.0], [1.0, 0.5]], dt=0.01, num_steps=2)
+    body = carom.models.rigid_body()
+    starts = np.stack([body.q0, 1.01 * np.asarray(body.q0)])
+    with pytest.raises(carom.InputError, match=r"lane 1: .*unit quaternion"):
+        carom.ensemble(body.system, METHOD, starts, [body.v0], dt=0.01, num_steps=2, params=body.params)
 
 
 @pytest.mark.stress
