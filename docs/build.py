@@ -47,6 +47,7 @@ API = {
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",
     ],
+    "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
     "Models": ["carom.models.model.Model", "carom.models"],
     "Errors": ["carom.errors"],
 }

@@ -36,7 +36,7 @@ def test_every_method_has_a_theory_page():
     pages = {
         "variational": "variational/collision.py",
         "compaction": "variational/lanes.py",
-        "lumped": "variational/kicks.py",
+        "lumped": "variational/lumped_flow.py",
         "event_driven": "event_driven.py",
         "moreau": "timestepping/moreau.py",
         "time_dg": "timestepping/time_dg.py",

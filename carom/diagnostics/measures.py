@@ -88,7 +88,7 @@ def gaps(solution: Solution) -> np.ndarray:
 
 def step_jacobian(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
     """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it. On rotations both ends are seen in canonical coordinates
-    (x, Dᵀp) of charts around them, see `carom.system.functions`."""
+    (x, Dᵀp) of charts around them, see `carom.system.charts`."""
     x = jnp.concatenate([jnp.asarray(q, float), jnp.asarray(p, float)])
     size = np.shape(q)[0]
     return np.asarray(_step_jacobian(method, frozen(system), params, x, size, jnp.asarray(dt, float), jnp.asarray(t, float)))

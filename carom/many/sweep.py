@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from carom.errors import CaromError, InputError, SweepError
-from carom.many.executors import run_blocks
+from carom.many.sweep_workers import run_blocks
 from carom.methods.variational.collision import VariationalCollision
 from carom.models import ALL, Model
 from carom.results.solution import Solution

@@ -4,7 +4,7 @@
     one step  the step in which something happens, with care                                                           (2)
 
 and again. The tight loop holds no branch: what it costs is the method's own step. On rotations each step is taken in a chart
-around the configuration where it starts (`carom.system.functions`). A step that needs more rows than the table has left is not
+around the configuration where it starts (`carom.system.charts`). A step that needs more rows than the table has left is not
 taken: the caller goes on with an empty table, or a longer one.
 """
 

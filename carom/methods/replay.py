@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.status import OK, TABLE_FULL
-from carom.methods.variational.resolve import Leg, Pending, resolve
+from carom.methods.variational.impulse import Leg, Pending, resolve
 from carom.numerics.newton import polish
 from carom.system.mechanics import Mechanics
 

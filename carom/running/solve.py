@@ -24,7 +24,7 @@ from carom.running.checks import Problem, check_problem, check_step, needs_of
 from carom.running.options import check_grid, check_memory, check_options
 from carom.running.progress import Bar
 from carom.system.system import System
-from carom.xla.program import Program
+from carom.xla.counted_program import Program
 
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from carom.numerics.linalg import dot, matvec, solve
 from carom.numerics.newton import damped_newton, newton
+from carom.system.charts import chart_around
 from carom.system.contacts import Contacts
 from carom.system.functions import Functions
 from carom.system.mechanics import Mechanics, Node, reaction_of, traced_once
@@ -34,7 +35,7 @@ class HamiltonianMechanics(Mechanics):
         self.num_constraints = jax.eval_shape(functions.constraints, q, t).shape[0] if bilateral else 0
 
     def chart(self, q) -> "HamiltonianMechanics":
-        return self if self.functions.space is None else self._again(self.functions.chart(q))
+        return self if self.functions.space is None else self._again(chart_around(self.functions, q))
 
     def with_lagrangian(self) -> "HamiltonianMechanics":
         return HamiltonianMechanics(self.functions, regular=True, bilateral=self.bilateral)

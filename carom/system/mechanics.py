@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 from carom.contact.laws import Impulse, impact_impulse
 from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.numerics.newton import damped_newton, scalar_root
+from carom.system.charts import chart_around
 from carom.system.contacts import Contacts
 from carom.system.functions import Functions
 from carom.system.massless import massless_velocity
@@ -177,7 +178,7 @@ class LagrangianMechanics(Mechanics):
     def chart(self, q) -> "LagrangianMechanics":
         if self.functions.space is None:
             return self
-        return LagrangianMechanics(self.functions.chart(q), bilateral=self.bilateral, around=self.loose())
+        return LagrangianMechanics(chart_around(self.functions, q), bilateral=self.bilateral, around=self.loose())
 
     def loose(self) -> "LagrangianMechanics":
         return LagrangianMechanics(self.functions, bilateral=False, around=self.around) if self.bilateral else self

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import carom
 from carom.cli import commands as cli
 from carom.cli.parsing import parse_values
-from carom.many import executors
+from carom.many import sweep_workers as executors
 
 LEFT = carom.VariationalCollision(carom.Trapezoidal())
 GRID = {"gravity": [5.0, 9.81, 20.0], "q0.y": [0.5, 1.0, 2.0, 4.0], "dt": [0.01, 0.02]}

@@ -22,8 +22,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK
 from carom.methods.variational.collision import VariationalCollision
+from carom.methods.variational.impulse import launch, resolve
 from carom.methods.variational.locate import turns, unresolved
-from carom.methods.variational.resolve import launch, resolve
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step, look_ahead, origin_of
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once, sealed, single_kernel

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.methods.variational.resolve import Leg
+from carom.methods.variational.impulse import Leg
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once
 from carom.xla.trees import choose

@@ -40,7 +40,7 @@ from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.flow import Flow, FlowMap, Tableau
 from carom.methods.variational.group_flow import group_flow
-from carom.methods.variational.kicks import composed_limit, kick_drift_kick
+from carom.methods.variational.lumped_flow import composed_limit, kick_drift_kick
 from carom.methods.variational.tableau_flow import equations, tableau_flow
 from carom.numerics.quadrature import gauss, integrals
 from carom.system.mechanics import Mechanics

@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.method import Glide, ImpactTable
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
 from carom.methods.variational.flow import FlowMap
+from carom.methods.variational.impulse import Leg, Pending, launch, resolve
 from carom.methods.variational.locate import End, closest_contact, locate, turns, unresolved
-from carom.methods.variational.resolve import Leg, Pending, launch, resolve
 from carom.system.mechanics import Mechanics
 from carom.xla.kernel import once, sealed
 from carom.xla.trees import choose, write_row
