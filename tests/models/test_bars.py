@@ -268,7 +268,7 @@ def test_bad_bars_are_refused(changes, message):
 
 
 def test_rules_that_do_not_fit_and_contacts_that_share_a_node_are_refused():
-    with pytest.raises(carom.InputError, match="interfaces are located for Trapezoidal\(\)"):
+    with pytest.raises(carom.InputError, match=r"interfaces are located for Trapezoidal\(\)"):
         bars().solve(carom.VariationalCollision(carom.Midpoint()))
     space = carom.Euclidean(2)
     pair = carom.Contact(lambda q: jnp.stack([q[0], q[1] - q[0]]), name="pair")
