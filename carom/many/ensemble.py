@@ -108,6 +108,7 @@ def ensemble(
         seconds=time.perf_counter() - compiled,
         compile_seconds=compiled - clock,
         name=name,
+        single=np.dtype(dtype) == np.float32,
     )
 
 

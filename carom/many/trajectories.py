@@ -56,6 +56,7 @@ class Ensemble:
     seconds: float  #            spent stepping
     compile_seconds: float
     name: str = "ensemble"
+    single: bool = False  #      in single precision
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -100,7 +101,10 @@ class Ensemble:
         t = self.t0 + step * float(self.dt[lane])
         if code == OK:
             return Status("ok", f"{step} steps taken to t = {t:.9g}", True, step, t)
-        return describe(code, step, t, self.solve(lane).impacts, self.method, f" in lane {lane}")
+        # A lane in single precision is another motion than the one in double precision that could be run again.
+        impacts = Impacts.from_tables([], self.q.shape[2], np.zeros(len(self.contact_names), int), self.contact_names)
+        impacts = impacts if self.single else self.solve(lane).impacts
+        return describe(code, step, t, impacts, self.method, f" in lane {lane}")
 
     def solve(self, lane: int) -> Solution:
         """The whole trajectory of one lane: all states of its grid, and its impacts."""
