@@ -5,14 +5,18 @@ from typing import Any
 import jax
 import numpy as np
 
+from carom.errors import InputError
+
 GROWTH = 0.05  # of the energy: more than any method makes of a resolved motion within its stability limits
 DEPTH = 1e-6  # of the largest gap seen: penetration that is no rounding
 
 
 def caveats(solution: Any) -> tuple[str, ...]:
-    """Sentences about a run; none for most."""
-    found = [*_passed_through(solution), *_grown(solution)]
-    return tuple(found)
+    """Sentences about a run; none for most, and none where a run was loaded without its functions."""
+    try:
+        return (*_passed_through(solution), *_grown(solution))
+    except InputError:
+        return ()
 
 
 def _passed_through(solution: Any) -> list[str]:

@@ -42,6 +42,7 @@ def test_massless_directions_are_kept_by_ensembles():
     np.testing.assert_allclose(lanes.q_end, [[0.5 * exact, exact]] * 2, atol=2e-4)  # (ωh)²/12 of the phase ωt, order 2
 
 
+@pytest.mark.stress
 def test_symplectic_is_declared_where_it_is_measured():
     def lagrangian(q, v):
         return 0.5 * v @ v - q[1] - 0.1 * q[1] ** 3 - 0.2 * q[0] ** 2
