@@ -214,9 +214,8 @@ def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
     def one(each, q, v):
         m = system.bind(assembly(inputs.shared, each), q.shape[0])
         t = jnp.asarray(inputs.t0, float)
-        gaps = width = jnp.zeros(0)
-        if m.contacts.num_contacts:
-            gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
+        some = m.contacts.num_contacts > 0
+        gaps, width = (m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)) if some else (jnp.zeros(0),) * 2
         A = m.functions.constraints(q, t)
         p = m.remove_reaction(q, m.momentum(q, v, t), t)
         return p, m.energy(q, v, t), gaps, width, A @ v, jnp.abs(A) @ jnp.abs(v)
