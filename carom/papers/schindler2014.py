@@ -139,9 +139,7 @@ def _rest(full: bool, draw: Path | None) -> list[Row]:
             "Problem 4.4: q, v, i of (87)–(90) on 0 ≤ t < 3 (Algorithm 3.4, D−, degree 1)",
             f"L1 errors {_three(errors[0])} at dt = {sizes[0]:.2g} and {_three(errors[-1])} at {sizes[-1]:.2g}; "
             f"slopes {_three(slopes)}",
-            Band(
-                0.5, 1.5, "they converge, at order 1: slower than the half order the jumps could cost, or faster, would be another"
-            ),
+            Band(0.5, 1.5, "they converge, faster than order ½ and not at 2, which jumps do not allow; fig-7 has the order"),
             *slopes,
         ),
         judge(
