@@ -10,7 +10,7 @@ from carom.methods.timestepping.time_dg import TimeDG
 from carom.models.balls import zeno_ball
 from carom.papers.exhibit import Band, Exhibit, Row, axes, judge
 from carom.papers.misprints import newton_law_20
-from carom.papers.studies import ROUNDING, Exercise, Measurement, measure, problems
+from carom.papers.studies import ROUNDING, Measurement, measure, problems
 
 METHODS = {"Algorithm 1.4, θ = 1 (Moreau–Jean)": (MoreauJean(1.0), 1), "Algorithm 3.4 (D−, degree 1)": (TimeDG(1, "-"), 2)}
 
@@ -22,8 +22,6 @@ PLACES |= {"4.4": "Fig. 7 “For the combined analysis, the global error of stat
 def _convergence(key: str, figure: str, order_high: int):
     def make(full: bool, draw: Path | None) -> list[Row]:
         problem = next(p for p in problems() if p.key == key)
-        if key == "4.4" and not full:
-            problem = _fewer(problem, 8)
         rows, lines = [], []
         for name, (method, high) in METHODS.items():
             found = measure(name, method, problem)
@@ -69,12 +67,6 @@ def _slope_error(found: Measurement, what: str) -> float:
         return float("nan")
     rest = y - np.polyval(np.polyfit(x, y, 1), x)
     return float(np.sqrt(np.sum(rest**2) / (len(x) - 2) / np.sum((x - x.mean()) ** 2)))
-
-
-def _fewer(problem: Exercise, count: int) -> Exercise:
-    from dataclasses import replace
-
-    return replace(problem, steps=problem.steps[:: max(1, len(problem.steps) // count)])
 
 
 def printed_zeno(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
