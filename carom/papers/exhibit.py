@@ -1,6 +1,7 @@
 """What a reproduction consists of: exhibits, each with a picture and a table claim – measured – verdict."""
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from carom.errors import InputError
 
-REPRODUCED, DIFFERS, UNCLEAR = "reproduced", "differs", "not reproducible from the text"
+REPRODUCED, DIFFERS, ANSWERED, UNCLEAR = "reproduced", "differs", "answered", "not reproducible from the text"
 
 PAPERS = {
     "fetecau2003": "Nonsmooth Lagrangian mechanics and variational collision integrators",
@@ -20,13 +21,30 @@ PAPERS = {
 
 
 @dataclass(frozen=True)
+class Band:
+    """What a measured number may be for a claim to hold: from `low` to `high`, both for the reason `why`."""
+
+    low: float
+    high: float
+    why: str
+
+    def holds(self, *values: float) -> bool:
+        """Whether all lie within; a NaN does not."""
+        return bool(values) and all(self.low <= value <= self.high for value in values)
+
+    def __str__(self) -> str:
+        return f"{self.low:.3g} to {self.high:.3g}: {self.why}"
+
+
+@dataclass(frozen=True)
 class Row:
     """One claim of a paper."""
 
     claim: str
     measured: str
-    verdict: str  # REPRODUCED, DIFFERS or UNCLEAR
+    verdict: str  # REPRODUCED, DIFFERS, ANSWERED (an open question of the paper) or UNCLEAR
     why: str = ""
+    accepts: str = ""  # the band of the criterion, in words
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,12 @@ def verdict(holds: bool) -> str:
     return REPRODUCED if holds else DIFFERS
 
 
+def judge(claim: str, measured: str, band: Band, *values: float, why: str = "", note: str = "") -> Row:
+    """A row whose verdict is whether the values lie in the band; `why` is said where they do not, `note` where they do."""
+    holds = band.holds(*values)
+    return Row(claim, measured, verdict(holds), note if holds else why, str(band))
+
+
 def chosen(exhibits: Sequence[Exhibit], what: str) -> list[Exhibit]:
     """Those of a paper, or one, or all."""
     if what == "all":
@@ -60,27 +84,55 @@ def chosen(exhibits: Sequence[Exhibit], what: str) -> list[Exhibit]:
     return found
 
 
-def table(results: Sequence[tuple[Exhibit, Sequence[Row], str | None]]) -> str:
-    """The verdicts as a Markdown page. Each result has the address of its picture, if it has one."""
+def table(results: Sequence[tuple[Exhibit, Sequence[Row], str | None]], page: str = "") -> str:
+    """The verdicts as a Markdown page. Each result has the address of its picture, if it has one. What an earlier page says of
+    other exhibits stays."""
+    parts = _parts(page)
+    for exhibit, rows, picture in results:
+        parts.setdefault(exhibit.paper, {})[exhibit.name] = _section(exhibit, rows, picture)
     lines = ["# The papers, reproduced", "", "Written by `carom reproduce`; not by hand.", ""]
-    rows = [row for _, found, _ in results for row in found]
-    counts = [f"{sum(row.verdict == v for row in rows)} {v}" for v in (REPRODUCED, DIFFERS, UNCLEAR)]
-    lines += [f"{len(rows)} claims: {', '.join(counts)}.", ""]
+    counts = _counts([line for sections in parts.values() for part in sections.values() for line in part])
+    lines += [f"{sum(counts.values())} claims: {', '.join(f'{n} {v}' for v, n in counts.items())}.", ""]
     for paper, title in PAPERS.items():
-        mine = [(e, found, picture) for e, found, picture in results if e.paper == paper]
-        if not mine:
-            continue
-        lines += [f"## {title} [{paper}]", ""]
-        for exhibit, found, picture in mine:
-            lines += [f"### {exhibit.name}: {exhibit.title}", ""]
-            if picture:
-                lines += [f"![{exhibit.title}]({picture})", ""]
-            lines += ["| claim | measured | verdict |", "|---|---|---|"]
-            lines += [
-                f"| {_cell(r.claim)} | {_cell(r.measured)} | {_cell(r.verdict + (': ' + r.why if r.why else ''))} |" for r in found
-            ]
-            lines.append("")
+        if parts.get(paper):
+            lines += [f"## {title} [{paper}]", ""]
+            lines += [line for part in parts[paper].values() for line in part]
     return "\n".join(lines)
+
+
+def _section(exhibit: Exhibit, rows: Sequence[Row], picture: str | None) -> list[str]:
+    lines = [f"### {exhibit.name}: {exhibit.title}", ""]
+    if picture:
+        lines += [f"![{exhibit.title}]({picture})", ""]
+    lines += ["| claim | measured | accepted | verdict |", "|---|---|---|---|"]
+    for row in rows:
+        cells = (row.claim, row.measured, row.accepts, row.verdict + (": " + row.why if row.why else ""))
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    return [*lines, ""]
+
+
+def _parts(page: str) -> dict[str, dict[str, list[str]]]:
+    """The sections of a page as lines, by paper and by exhibit."""
+    parts: dict[str, dict[str, list[str]]] = {}
+    mine: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in page.splitlines():
+        if line.startswith("## "):
+            mine, lines = parts.setdefault(line.rpartition("[")[2].rstrip("]"), {}), []
+        elif line.startswith("### "):
+            lines = mine.setdefault(line[4:].partition(":")[0], [])
+        lines.append(line)
+    return {paper: {name: [*_stripped(part), ""] for name, part in found.items()} for paper, found in parts.items()}
+
+
+def _stripped(lines: list[str]) -> list[str]:
+    return "\n".join(lines).rstrip("\n").split("\n")
+
+
+def _counts(lines: Sequence[str]) -> dict[str, int]:
+    """How often each verdict stands in the last column of the tables."""
+    last = [re.split(r"(?<!\\)\|", line)[-2].strip() for line in lines if line.startswith("| ")]
+    return {v: sum(cell == v or cell.startswith(v + ":") for cell in last) for v in (REPRODUCED, DIFFERS, ANSWERED, UNCLEAR)}
 
 
 def _cell(text: str) -> str:
@@ -88,8 +140,10 @@ def _cell(text: str) -> str:
 
 
 def write(path: Path, results: Sequence[Any]) -> None:
+    """The page at `path`, with these exhibits anew and the others as they are there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(table(results), encoding="utf-8")
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.write_text(table(results, page), encoding="utf-8")
 
 
 def axes(rows: int = 1, columns: int = 1, size: tuple[float, float] = (5.0, 3.2), **options: Any) -> tuple[Any, Any]:

@@ -79,9 +79,9 @@ def portrait(model: Any, story: str, parameters: Mapping[str, Any]) -> tuple[Any
 
 def verdicts(title: str, rows: Sequence[Any]) -> Table:
     """Claims of a paper: what it prints, what comes out."""
-    table = Table("claim", "measured", "verdict", title=title, title_justify="left")
-    colours = {"reproduced": "green", "differs": "yellow"}
+    table = Table("claim", "measured", "accepted", "verdict", title=title, title_justify="left")
+    colours = {"reproduced": "green", "answered": "green", "differs": "yellow"}
     for row in rows:
         text = f"[{colours.get(row.verdict, 'red')}]{row.verdict}[/]" + (f": {escape(row.why)}" if row.why else "")
-        table.add_row(escape(row.claim), escape(row.measured), text)
+        table.add_row(escape(row.claim), escape(row.measured), escape(row.accepts), text)
     return table

@@ -1,6 +1,7 @@
 """carom reproduce: exhibits, verdicts, the page, and the command."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 import carom
 from carom.cli.commands import app
 from carom.papers import EXHIBITS, Exhibit, Row, chosen, table
-from carom.papers.exhibit import DIFFERS, PAPERS, REPRODUCED
+from carom.papers.exhibit import ANSWERED, DIFFERS, PAPERS, REPRODUCED
 
 
 def test_every_paper_has_exhibits_and_every_name_is_its_own():
@@ -22,10 +23,30 @@ def test_every_paper_has_exhibits_and_every_name_is_its_own():
 
 
 def test_the_page():
-    rows = [Row("a | b", "1", REPRODUCED), Row("c", "2", DIFFERS, "misprint")]
+    rows = [Row("a | b", "1", REPRODUCED, accepts="0 to 2"), Row("c", "2", DIFFERS, "misprint"), Row("d", "3", ANSWERED, "a walk")]
     page = table([(EXHIBITS[0], rows, "picture.png")])
-    assert "2 claims: 1 reproduced, 1 differs, 0 not reproducible from the text." in page
-    assert "| a \\| b | 1 | reproduced |" in page and "| c | 2 | differs: misprint |" in page and "](picture.png)" in page
+    assert "3 claims: 1 reproduced, 1 differs, 1 answered, 0 not reproducible from the text." in page
+    assert (
+        "| a \\| b | 1 | 0 to 2 | reproduced |" in page and "| c | 2 |  | differs: misprint |" in page and "](picture.png)" in page
+    )
+
+
+def test_a_page_keeps_the_exhibits_that_were_not_run():
+    one, other, late = EXHIBITS[0], EXHIBITS[1], EXHIBITS[-1]
+    first = [(e, [Row("a", "1", REPRODUCED)], None) for e in (one, other, late)]
+    page = table(first)
+    assert table([], page) == page and table(first, page) == page
+    again = table([(one, [Row("a", "5", DIFFERS), Row("b", "6", REPRODUCED)], None)], page)
+    assert "4 claims: 3 reproduced, 1 differs, 0 answered" in again
+    assert [line for line in again.splitlines() if line.startswith("##")] == [
+        line for line in page.splitlines() if line.startswith("##")
+    ]
+    assert "| a | 5 |" in again and again.count("| a | 1 |") == 2
+
+
+def test_the_committed_page_counts_its_own_rows():
+    page = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert table([], page) == page
 
 
 def test_the_command(tmp_path, monkeypatch):
@@ -55,7 +76,7 @@ def test_the_command(tmp_path, monkeypatch):
 def test_verdicts_do_not_change(exhibit):
     """What is reproduced stays reproduced: the verdicts that are not are known, with their reasons."""
     rows = exhibit.make(False, None)
-    known = {"fetecau2003/fig-5": 1, "demoures2017/fig-4.2": 1, "demoures2017/fig-4.3": 1, "schindler2014/problem-4.4": 1}
+    known = {"fetecau2003/fig-5": 3, "demoures2017/fig-4.2": 2, "demoures2017/fig-4.3": 1, "schindler2014/problem-4.4": 1}
     known |= {"rodriguez2025/fig-1-2": 3, "rodriguez2024/section-6": 2}
-    different = [row for row in rows if row.verdict != REPRODUCED]
+    different = [row for row in rows if row.verdict not in (REPRODUCED, ANSWERED)]
     assert len(different) == known.get(exhibit.key, 0) and all(row.why for row in different)
