@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -233,3 +234,13 @@ METHODS: dict[str, Callable[[], Any]] = {
     "TimeDG": lambda: carom.TimeDG(2),
     "Hybrid": lambda: carom.Hybrid(),
 }
+
+
+def _model(name: str) -> carom.models.Model:
+    kind = KINDS[name]()
+    return carom.models.Model(
+        name, "a small system for tests", kind.system, list(kind.q0), list(kind.v0), kind.params, kind.dt, kind.num_steps
+    )
+
+
+MODELS: dict[str, Callable[[], carom.models.Model]] = {name: partial(_model, name) for name in KINDS}

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kinds import KINDS, METHODS
+from kinds import KINDS, METHODS, MODELS
 
 import carom
 from carom.methods.capabilities import refusal, table
@@ -179,6 +179,23 @@ def test_checkpoint(kind, method, tmp_path):
     np.testing.assert_array_equal(first.q, again.q)
     np.testing.assert_allclose(first.q[-1], _run(kind, method).q[-1], atol=1e-8)
     np.testing.assert_array_equal(carom.load(tmp_path / "run.zarr").p, first.p)
+
+
+@pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("forces", "Hybrid"), ("massless", "VariationalCollision")}))
+def test_sweep(kind, method):
+    """Two points, one of them the run itself; what is refused is recorded as refused, point by point."""
+    k, way = _kind(kind), _method(kind, method)
+    x = float(np.ravel(k.params[k.by])[0])
+    scalar = np.ndim(k.params[k.by]) == 0
+    vary = {k.by: [x, 1.02 * x]} if scalar else {"num_steps": [k.num_steps, k.num_steps // 2]}
+    found = carom.sweep(MODELS[kind], samples=vary, method=way, workers=0, progress=False)
+    if not _works(kind, method, "sweep"):
+        assert list(found.status.values) == ["refused"] * 2
+        return
+    assert list(found.status.values) == ["ok"] * 2, found.message.values
+    run = _run(kind, method)
+    np.testing.assert_allclose(found.q_end.values[0], run.q[-1], atol=1e-12)
+    assert np.abs(found.q_end.values[1] - run.q[-1]).max() > 1e-9  # control
 
 
 @pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("elastic", "VariationalCollision")}))

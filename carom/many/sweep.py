@@ -108,7 +108,7 @@ class Job:
         return ALL[self.model] if isinstance(self.model, str) else self.model
 
     def identity(self) -> dict[str, str]:
-        name = self.model if isinstance(self.model, str) else f"{self.model.__module__}.{self.model.__qualname__}"
+        name = self.model if isinstance(self.model, str) else _name(self.model)
         code = self.measure.__code__ if hasattr(self.measure, "__code__") else None
         text = f"{code.co_code!r} {code.co_names} {[c for c in code.co_consts if not hasattr(c, 'co_code')]}" if code else ""
         measured = getattr(self.measure, "__qualname__", repr(self.measure))
@@ -118,6 +118,15 @@ class Job:
             "measure": f"{measured} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}",
             "options": repr(sorted(self.options.items())),
         }
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """By which a store knows a model again: where the function is, and what was filled in by `partial`."""
+    if isinstance(function, partial):
+        given = [*map(repr, function.args), *(f"{name}={value!r}" for name, value in sorted(function.keywords.items()))]
+        return f"{_name(function.func)}({', '.join(given)})"
+    place = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
+    return f"{place.__module__}.{place.__qualname__}"
 
 
 def measure_end(solution: Solution) -> dict[str, Any]:
@@ -179,12 +188,15 @@ def _solve(job: Job, point: dict[str, Any]) -> Solution:
     model = factory(**arguments)
     states = {"q0": list(options.pop("q0", model.q0)), "v0": list(options.pop("v0", model.v0))}
     for name, value in entries:
-        states[name[:2]][_coordinates(model).index(name[3:])] = value
+        states[name[:2]][_entries(model, name[:2]).index(name[3:])] = value
     return model.solve(job.method, **states, params=params, throw=False, **options)
 
 
-def _coordinates(model: Model) -> list[str]:
-    return list(model.system.space.names) if model.system.space else [f"q{i}" for i in range(len(model.q0))]
+def _entries(model: Model, state: str) -> list[str]:
+    """What the numbers of q0 and of v0 are called: on rotations a velocity has other and fewer entries than a configuration."""
+    if model.system.space is None:
+        return [f"q{i}" for i in range(len(model.q0))]
+    return list(model.system.space.names if state == "q0" else model.system.space.directions)
 
 
 # -- the points ----------------------------------------------------------------------------------------------------------
@@ -229,7 +241,7 @@ def _check_names(job: Job, axes: Mapping[str, Any]) -> Any:
         raise
     except TypeError as error:
         raise InputError(f"the model must be a function that can be called without arguments ({error})") from error
-    entries = [f"{state}.{name}" for state in ("q0", "v0") for name in _coordinates(model)]
+    entries = [f"{state}.{name}" for state in ("q0", "v0") for name in _entries(model, state)]
     known = dict.fromkeys([*inspect.signature(job.factory()).parameters, *model.params, *GRIDDED, *entries])
     for name in axes:
         if name not in known:

@@ -133,6 +133,7 @@ def test_what_cannot_be_computed_is_tried_again_and_then_told(tmp_path):
         ({"grid": {}}, "nothing to vary"),
         ({}, "a grid or samples"),
         ({"grid": {"gravty": [1.0]}}, "has no 'gravty' to vary; it has mass, gravity"),
+        ({"model": "rigid_body", "grid": {"v0.qw": [1.0]}}, "q0.qz, .* v0.wx"),  # a turning rate has no fourth entry
         ({"grid": {"gravity": []}}, "list of numbers"),
         ({"grid": {"gravity": ["heavy"]}}, "list of numbers"),
         ({"grid": {"gravity": [1.0, np.nan]}}, "finite"),
