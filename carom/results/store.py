@@ -10,7 +10,6 @@ and keep a file of the old format under tests/data.
 """
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -32,6 +31,7 @@ from carom.methods.method import StepRecord
 from carom.results.solution import Impacts, Solution, Status
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.xla import machine
 
 FORMAT = 2
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda told: {**told, "format": 2, "film": None}}
@@ -134,7 +134,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """What the numbers of a run depend on."""
-    packages = {name: importlib.metadata.version(name) for name in ("carom", "jax", "jaxlib", "numpy", "equinox")}
+    packages = machine.versions("carom", "jax", "jaxlib", "numpy", "equinox")
     return {**packages, "python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
 
 
