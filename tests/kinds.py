@@ -218,7 +218,7 @@ def beam() -> Kind:
 
 def interfaces() -> Kind:
     model = carom.models.bars(elements=(4, 4), integrator=2)
-    return Kind(model.system, model.q0, model.v0, dict(model.params), "gap", dt=0.01, num_steps=100)
+    return Kind(model.system, model.q0, model.v0, dict(model.params), "contact_rest", dt=0.01, num_steps=100)
 
 
 KINDS: dict[str, Callable[[], Kind]] = {

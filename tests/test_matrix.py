@@ -196,7 +196,7 @@ def test_sweep(kind, method):
     k, way = _kind(kind), _method(kind, method)
     x = float(np.ravel(k.params[k.by])[0])
     scalar = np.ndim(k.params[k.by]) == 0
-    vary = {k.by: [x, 1.02 * x]} if scalar else {"num_steps": [k.num_steps, k.num_steps // 2]}
+    vary = {k.by: [x, 1.3 * x]} if scalar else {"num_steps": [k.num_steps, k.num_steps // 2]}
     found = carom.sweep(MODELS[kind], samples=vary, method=way, workers=0, progress=False)
     if not _works(kind, method, "sweep"):
         assert list(found.status.values) == ["refused"] * 2

@@ -132,20 +132,14 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
 
     approach = jnp.minimum(rates[:k], 0.0)
 
-    def solve(share):
-        target = -share * closed.restitution * approach
-        return friction_impulses(closed.delassus, rates, target, closed.friction, members)
-
     def gain(lam):
         return dot(lam, rates + 0.5 * matvec(closed.delassus, lam))  # the change of the kinetic energy
 
-    share, solution = largest_share(solve, gain, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k]))
-    lam = solution.value
-    if differentiable:
-        target = -share * closed.restitution * approach
-        lam = friction_derivative(lam, closed.delassus, rates, target, closed.friction, members)
+    tolerance = 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k])
+    target = -closed.restitution * approach
+    law = law_without_gain(closed.delassus, rates, target, closed.friction, members, gain, tolerance, differentiable)
     elastic = jnp.all(~members | ((closed.restitution >= 1.0) & (closed.friction <= 0.0)))
-    return lam, elastic, solution.converged
+    return law.value, elastic, law.converged
 
 
 def friction_impulses(G, rates, target, friction, members) -> Multipliers:
@@ -171,11 +165,20 @@ def law_without_gain(G, rates, target, friction, members, gain, tolerance, diffe
     share, solution = largest_share(lambda share: friction_impulses(G, rates, share * target, friction, members), gain, tolerance)
     if not differentiable:
         return solution
-    # A share below 1 depends on everything; no derivative, rather than a wrong one.
-    whole = jnp.where((share >= 1.0) | jnp.all(target == 0), 1.0, jnp.nan)
-    if rates.shape[0] == members.shape[0]:
-        return solution._replace(value=whole * normal_derivative(solution.value, G, rates - target, members))
-    return solution._replace(value=whole * friction_derivative(solution.value, G, rates, target, friction, members))
+
+    def impulses(share):
+        if rates.shape[0] == members.shape[0]:
+            return normal_derivative(solution.value, G, rates - share * target, members)
+        return friction_derivative(solution.value, G, rates, share * target, friction, members)
+
+    # A share between 0 and 1 is where the gain passes through zero: the implicit function theorem gives its derivative, the states
+    # of the contacts (open, sticking, sliding) kept.
+    share = jax.lax.stop_gradient(share)
+    excess, slope = jax.jvp(lambda share: gain(impulses(share)), (share,), (jnp.ones_like(share),))
+    excess, slope = excess - jax.lax.stop_gradient(excess), jax.lax.stop_gradient(slope)
+    limited = (share > 0.0) & (share < 1.0) & (slope != 0.0)
+    share = share - jnp.where(limited, excess / jnp.where(limited, slope, 1.0), 0.0)
+    return solution._replace(value=impulses(share))
 
 
 def largest_share(solve, gain, tolerance):

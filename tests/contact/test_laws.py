@@ -9,8 +9,9 @@ import pytest
 from conftest import TRAPEZOIDAL
 
 import carom
-from carom.contact.laws import Closed, impact_impulse
+from carom.contact.laws import Closed, friction_impulses, impact_impulse, largest_share, law_without_gain
 from carom.numerics.complementarity import normal_impulses
+from carom.numerics.complementarity.derivatives import friction_derivative
 
 IMPULSE = carom.VariationalCollision(carom.Trapezoidal(), simultaneous="impulse")
 
@@ -201,3 +202,29 @@ def candidates(G, s):
                 x[list(rows)] = np.linalg.lstsq(G[np.ix_(rows, rows)], -s[list(rows)], rcond=None)[0]
             if x.min() >= -1e-12 and (G @ x + s).min() > -1e-9:
                 yield x
+
+
+def test_restitution_that_friction_limits_has_an_exact_derivative():
+    """A rod that falls on its tip: Newton's law with Coulomb's would add energy, and the share of e that does not depends on all
+    the data. Control: with the share frozen the derivative is another."""
+    slant = np.radians(35.0)
+    coupling = 3 * np.sin(slant) * np.cos(slant)
+    G = jnp.array([[1 + 3 * np.cos(slant) ** 2, coupling], [coupling, 1 + 3 * np.sin(slant) ** 2]])
+    members, friction = jnp.array([True]), jnp.array([0.6])
+
+    def impulse(x, freeze=False):
+        rates = jnp.array([-1.0, -0.12]) + x * jnp.array([0.3, -1.0])
+        gain = lambda lam: lam @ (rates + 0.5 * G @ lam)  # noqa: E731
+        if freeze:
+            share, found = largest_share(lambda s: friction_impulses(G, rates, -s * rates[:1], friction, members), gain, 1e-14)
+            target = -jax.lax.stop_gradient(share) * rates[:1]
+            return friction_derivative(found.value, G, rates, target, friction, members)
+        return law_without_gain(G, rates, -rates[:1], friction, members, gain, 1e-14, True).value
+
+    lam = impulse(0.0)
+    rates = jnp.array([-1.0, -0.12])
+    assert 0.0 < (rates + G @ lam)[0] < 0.999  # less than e = 1 gives
+    assert abs(lam @ (rates + 0.5 * G @ lam)) < 1e-11  # all of the energy is kept, to the last bisection
+    exact = jax.jacfwd(impulse)(0.0)
+    np.testing.assert_allclose(exact, (impulse(1e-5) - impulse(-1e-5)) / 2e-5, rtol=1e-6)  # 1e-12 of a bisection over 1e-5
+    assert np.abs(jax.jacfwd(lambda x: impulse(x, freeze=True))(0.0) - exact).max() > 1e-2

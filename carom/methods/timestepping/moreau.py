@@ -178,7 +178,8 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
 def _contact_impulse(method: MoreauJean, closed: Closed, pushed, differentiable: bool) -> tuple[Array, Array, Array]:
     """λ of (3); `pushed` is what the forces of the step add to the rates."""
     k, G = closed.touching.shape[0], closed.delassus
-    rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)]) + pushed
+    before = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
+    rates = before + pushed
     approach = jnp.maximum(-closed.rates, 0.0)
     if method.simultaneous == "reflections":
         kick = impact_impulse(closed, "reflections", differentiable=differentiable)
@@ -188,7 +189,9 @@ def _contact_impulse(method: MoreauJean, closed: Closed, pushed, differentiable:
         return first + rest.value, rest.converged, kick.settled
 
     def gain(impulse):
-        return dot(impulse, rates + 0.5 * matvec(G, impulse))  # the change of the kinetic energy
+        """What the impulse does, its work on the mean of the rates before and after. Were the work of the forces in it, an elastic
+        contact that they pull away from would lose what they give."""
+        return 0.5 * dot(impulse, before + rates + matvec(G, impulse))
 
     tolerance = 1e-14 * jnp.sum(approach**2 / jnp.diagonal(G)[:k])
     target = closed.restitution * approach
