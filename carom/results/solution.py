@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Status:
     """How a run ended. `ok` means that nothing went wrong: every step asked for was taken, the number of impacts asked for
-    reached, or the run was interrupted by hand."""
+    reached, a stop met, or the run was ended by a callback or interrupted by hand."""
 
     name: str
     message: str
@@ -120,6 +120,9 @@ class Solution:
     name: str = "run"
     shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
     record: Any = None  #      a StepRecord with a row per step, from timestepping methods and with stride 1
+    commands: np.ndarray | None = None  #           [num_steps, m]      what a controller's u was in each step
+    controller_memory: np.ndarray | None = None  #  [num_steps + 1, z]  and its memory, flat
+    since: tuple[int, float] | None = None  #       step and time from which steps have been dt long, where a stop cut one short
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "system", frozen(self.system))  # what is computed later is computed with the numbers of the run
@@ -272,6 +275,9 @@ class Solution:
         gaps: dict[str, Any] = {} if self.smallest_gap is None else {"smallest_gap": ("time", self.smallest_gap)}
         if 0 < len(hits.names) <= MANY_CONTACTS:
             gaps["gaps"] = (("time", "contact"), self.gaps)
+        if self.commands is not None and self.controller_memory is not None:  # in the step that ends at a time: none at the first
+            held = np.concatenate([np.full((1, self.commands.shape[1]), np.nan), self.commands])
+            gaps |= {"command": (("time", "actuator"), held), "controller_memory": (("time", "entry"), self.controller_memory)}
         return xr.Dataset(
             {
                 "q": (("time", "coordinate"), self.q, {"long_name": "configuration"}),
@@ -347,13 +353,14 @@ def mean_forces(solution: Solution) -> np.ndarray:
     total = np.zeros((solution.num_steps, len(names)))
     if solution.record is None:
         np.add.at(total, np.minimum(hits.step, len(total) - 1), hits.impulses)
-        return total / solution.dt
+        return total / np.diff(solution.t)[:, None]
     mechanics = solution.system.bind(solution.params, solution.q.shape[1])
     record, faces = solution.record, mechanics.contacts.num_faces
     weights = integrals(np.asarray(solution.method.nodes), np.ones(1))[0]
-    impulses = np.asarray(record.impulses) + solution.dt * np.einsum("s,asr->ar", weights, np.asarray(record.forces))
+    impulses = np.einsum("s,asr->ar", weights, np.asarray(record.forces)) * np.diff(solution.t)[:, None]
+    impulses = np.asarray(record.impulses) + impulses
     for face, contact in enumerate(mechanics.contacts.owner):
         total[:, contact] += np.nan_to_num(impulses[:, :faces])[:, face]
     flown = np.isnan(np.asarray(record.velocities)).any(axis=(1, 2))[np.minimum(hits.step, len(total) - 1)] if len(hits) else []
     np.add.at(total, hits.step[flown], hits.impulses[flown]) if len(hits) else None
-    return total / solution.dt
+    return total / np.diff(solution.t)[:, None]

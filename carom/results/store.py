@@ -117,6 +117,7 @@ def _header(solution: Solution, dataset: Any) -> dict[str, Any]:
         "name": solution.name,
         "dt": solution.dt,
         "steps": solution.num_steps,
+        "since": solution.since,
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
         "status": asdict(solution.status),
@@ -221,6 +222,9 @@ def load(
         name=told["name"],
         shape=shape,
         record=_record(data),
+        commands=data["command"][1:] if "command" in data else None,
+        controller_memory=data.get("controller_memory"),
+        since=tuple(told["since"]) if told.get("since") else None,  # pyright: ignore[reportArgumentType]
     )
     for name in ("v", "energy", "gaps", "smallest_gap"):  # what the solution would compute when asked
         if name in data:

@@ -4,15 +4,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from carom.errors import SolveError
 from carom.methods.capabilities import require
 from carom.methods.method import Method, State
+from carom.methods.stops import stops_of
+from carom.named import frozen
 from carom.results.solution import Solution
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import check_problem, check_step, needs_of
-from carom.running.host_loop import March
+from carom.running.host_loop import Asked, March, Snapshot
 from carom.running.options import check_grid, check_memory, check_options
 from carom.running.progress import Bar
+from carom.running.tracing import check_stops
 from carom.system.system import System
 
 
@@ -28,11 +33,14 @@ def solve(
     p0: Any = None,
     t0: float = 0.0,
     max_impacts: int | None = None,
+    stop: Any = None,
     stride: int = 1,
     progress: bool | None = None,
     throw: bool = True,
     checkpoint: str | Path | None = None,
     every: int | None = None,
+    callback: Callable[[Snapshot], Any] | None = None,
+    callback_every: int | None = None,
     name: str = "run",
     shape: Callable[..., Any] | None = None,
 ) -> Solution:
@@ -41,43 +49,51 @@ def solve(
     - `p0`: the initial momentum, instead of `v0`.
     - `params`: a dict (or any tree) of numbers, handed to the functions of the system.
     - `max_impacts`: stop after the step in which this many impacts have happened.
+    - `stop`: a function of q, v, t, params (by name) whose zero ends the run, or a `carom.Stop`, or a list of them. The last
+      state is that of the instant, located to rounding; `.status` is then "stopped" (and ok) and names the function and the time.
     - `stride`: keep every `stride`-th state of the grid (all impacts are kept): long runs in little memory.
     - `progress`: a bar on stderr; by default when that is a terminal and the run takes longer than a second.
     - `throw`: raise `carom.SolveError` (with `.solution`, up to there) when the run fails; otherwise look at `.status`.
     - `checkpoint`, `every`: write to this *.zarr every so many steps (by default once a minute). The same call goes on with a run
-      that was killed, bit for bit, and returns one that is finished.
+      that was killed, bit for bit, and returns one that is finished; with a larger `num_steps` a finished run goes on.
+    - `callback`, `callback_every`: a function that is shown (step, t, q, p, num_impacts) every so many steps (by default when the
+      loop returns to Python anyway); where it returns True the run ends, with the status "ended".
     - `name`, `shape`: what plots, animations and reports call the run, and what they draw (see `carom.drawing`).
 
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
-    check_options(method, stride, max_impacts, checkpoint, every)
+    check_options(method, stride, max_impacts, checkpoint, every, callback, callback_every)
     step, total = check_grid(dt, num_steps)
+    stops = frozen(stops_of(stop))
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)
-    problem = check_problem(system, q0, v0, params, t0, p0)
+    problem = check_problem(system.on_grid(step), q0, v0, params, t0, p0)
     system = problem.system
+    check_stops(stops, np.asarray(problem.q0), problem.params, problem.v0.size)
     require(problem.needs, method, verb)
     check_memory(total if max_impacts is None else 1, stride, problem.q0.size + problem.p0.size)
     check_step(system, method, problem.params, step)
     method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
-    disk = None
+    disk, earlier = None, None
     if checkpoint is not None:
         numbers = {"dt": step, "num_steps": total, "max_impacts": max_impacts, "stride": stride, "every": every}
-        disk = Checkpoint(checkpoint, every, identity(system, method, problem, **numbers))
-        finished = disk.finished(system=system, method=method, shape=shape)
-        if finished is not None:
-            return _checked(finished, throw)
-    march = March(system, method, problem, step, total, max_impacts, stride, disk)
+        who = identity(system, method, problem, stops, **numbers, callback_every=callback_every)
+        disk = Checkpoint(checkpoint, every, who)
+        earlier, whole = disk.finished(system=system, method=method, shape=shape)
+        if earlier is not None and whole:
+            return checked(earlier, throw)
+    asked = Asked(step, total, max_impacts, stride, stops, callback, callback_every)
+    march = March(method, problem, asked, disk, earlier)
     march.compile()
     interrupted = march.go(Bar(progress))
 
     solution = march.solution(name, shape, interrupted)
     if disk is not None:
         disk.release() if interrupted else disk.finish(solution)
-    return _checked(solution, throw)
+    return checked(solution, throw)
 
 
-def _checked(solution: Solution, throw: bool) -> Solution:
+def checked(solution: Solution, throw: bool) -> Solution:
     if throw and not solution.status.ok:
         raise SolveError(f"{solution.status.message}. What was computed before is in .solution of this error", solution)
     return solution
