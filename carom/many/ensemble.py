@@ -21,7 +21,7 @@ from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
 from carom.named import frozen
 from carom.running.checks import check_step, needs_of
-from carom.running.options import check_ensemble, check_grid
+from carom.running.options import check_ensemble, check_grid, refuse_stop
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -52,6 +52,7 @@ def ensemble(
     devices: Sequence[Any] | None = None,
     progress: bool | None = None,
     name: str = "ensemble",
+    stop: Any = None,
 ) -> Ensemble:
     """Simulate many independent trajectories (lanes): what `solve` does for one, with the same numbers.
 
@@ -67,8 +68,9 @@ def ensemble(
     `InputError` with the first lane it was found in.
     """
     check_ensemble(system, method, dtype, each, q0s=q0s, v0s=v0s, dt=dt, params=params)
-    system = frozen(system)
+    refuse_stop(stop, "carom.ensemble")
     longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
+    system = frozen(system.on_grid(dt))
     require(needs_of(system), method, "ensemble")
     lanes = check_lanes(system, q0s, v0s, dt, params, each, t0)
     problem = lanes.problem
@@ -127,7 +129,7 @@ class _Plan:
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
         # Rotations and long rows of nodes are more code than compaction can repeat for each of its stages.
-        self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes"}
+        self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes", "controller"}
         if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
             self.compact = not _scalar_functions(self.method, self.system, lanes)
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
@@ -162,7 +164,9 @@ class _Plan:
         inputs = LaneInputs(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
         none: Any = np.zeros(self.size, np.int32)
         status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
-        states = LaneStates(fill(lanes.q), fill(lanes.p), none, none, status)
+        controller = self.system.controller
+        control: Any = () if controller is None else fill(np.tile(controller.start, (len(lanes.q), 1)))
+        states = LaneStates(fill(lanes.q), fill(lanes.p), none, none, status, control)
         with jax.enable_x64(self.dtype == np.float64):
             if len(self.devices) > 1 or self.devices[0] != jax.devices()[0]:
                 inputs, states = jax.device_put((inputs, states), self.devices[device])
@@ -254,10 +258,13 @@ def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: 
         def go_on(one: LaneStates):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
             grid = Grid(dt, one.step, until - one.step, most, longest, rows)
-            chunk = advance(method, system, params, State(inputs.t0, one.q, one.p), grid)
+            start = State(inputs.t0, one.q, one.p, None if system.controller is None else one.control)
+            chunk = advance(method, system, params, start, grid)
             going_on = (chunk.status == TABLE_FULL) & (chunk.steps + chunk.num_impacts > 0)  # with an empty table
             status = jnp.where(going_on, OK, chunk.status).astype(jnp.int32)
-            return LaneStates(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
+            taken, hits = one.step + chunk.steps, one.impacts + chunk.num_impacts
+            control = () if system.controller is None else chunk.state.control
+            return LaneStates(chunk.state.q, chunk.state.p, taken, hits, status, control)
 
         return jax.lax.while_loop(going, go_on, one)
 
