@@ -42,6 +42,10 @@ _register(
     dense="carom.results.dense:dense_output",
     extend="carom.running.extending:extend",
     plot_ensemble="carom.report.ensembles:plot_ensemble",
+    report_ensemble="carom.report.still_page:report_ensemble",
+    report_billiard="carom.report.still_page:report_billiard",
+    plot_billiard="carom.report.ensembles:plot_billiard",
+    plot_diagram="carom.report.ensembles:plot_diagram",
 )
 
 from typing import TYPE_CHECKING

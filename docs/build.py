@@ -47,6 +47,7 @@ API = {
         "carom.diagnostics.chaos",
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",
+        "carom.diagnostics.bifurcations",
     ],
     "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
     "Models": ["carom.models.model.Model", "carom.models"],

@@ -62,7 +62,7 @@ class Run(NamedTuple):
 
 def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int) -> Run:
     """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system."""
-    arrays, functions = eqx.partition((method, system), eqx.is_inexact_array)
+    arrays, functions = eqx.partition((method, system), eqx.is_array)
     args = (arrays, params, start, dt)
     rows = max_impacts + method.impacts_reserved
     zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)

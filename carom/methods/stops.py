@@ -57,12 +57,15 @@ class Watch:
         self.stops, self.params = stops, params
         self.mechanics = system.bind(params, n) if stops else None
 
-    def signs(self, q, p, t) -> Float[Array, " stops"]:
+    def values(self, q, p, t) -> Float[Array, " stops"]:
         if self.mechanics is None:
             return jnp.zeros(0)
         v = self.mechanics.velocity(q, p, t)
-        values = [jnp.asarray(stop.function(q=q, v=v, t=t, params=self.params), float).reshape(()) for stop in self.stops]
-        return jnp.sign(jnp.stack(values))
+        rows = [jnp.asarray(stop.function(q=q, v=v, t=t, params=self.params), float).reshape(()) for stop in self.stops]
+        return jnp.stack(rows)
+
+    def signs(self, q, p, t) -> Float[Array, " stops"]:
+        return jnp.sign(self.values(q, p, t))
 
     def crossed(self, before: Float[Array, " stops"], after: Float[Array, " stops"]) -> Bool[Array, " stops"]:
         """From a sign to another, or to zero, in the direction that was asked for."""

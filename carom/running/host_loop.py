@@ -191,9 +191,10 @@ class March:
 
     def _name_of_stop(self, t: float, end: State) -> str:
         watch = Watch(self.asked.stops, self.system, self.problem.params, self.q.size)
-        signs = watch.signs(self.q, self.p, jnp.asarray(t)), watch.signs(end.q, end.p, end.t)
-        which = np.flatnonzero(np.asarray(watch.crossed(*signs)))
-        return repr(self.asked.stops[which[0] if len(which) else 0].name)
+        before, after = np.asarray(watch.values(self.q, self.p, jnp.asarray(t))), np.asarray(watch.values(end.q, end.p, end.t))
+        crossed = np.asarray(watch.crossed(jnp.sign(before), jnp.sign(after)))
+        near = np.abs(after) / np.maximum(np.abs(before), 1e-300)  # outside of the loop a zero may be one rounding away
+        return repr(self.asked.stops[int(np.argmin(np.where(crossed, 0.0, near)))].name)
 
     stopped_at: float | None = None
 
