@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from carom.errors import InputError
 from carom.methods.loop import Chunk, Grid, advance, controller_row
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.status import OK, TABLE_FULL
@@ -87,7 +88,8 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     def derivative(primals, tangents):
         chunk, table = primals[1:]
         script = lambda args: _replay(functions, args, chunk, table, num_steps, max_impacts)  # noqa: E731
-        return values(*primals), jax.jvp(script, primals[:1], tangents[:1])[1]
+        once = jax.tree.map(lambda x: _once(x) if eqx.is_inexact_array(x) else x, primals[0])
+        return values(*primals), jax.jvp(script, (once,), tangents[:1])[1]
 
     out = values(args, chunk, table)
     done = jnp.arange(num_steps) < chunk.steps
@@ -105,6 +107,20 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         status=status,
         commands=None if controller is None else blank(out.control[:, : controller.commands]),
         control=None if controller is None else out.control[-1],
+    )
+
+
+@jax.custom_jvp
+def _once(x: Array) -> Array:
+    """Itself; but its derivative, which would be a second one of the run, is refused: a replay has the first only."""
+    return x
+
+
+@_once.defjvp
+def _twice(*_: Any) -> Any:
+    raise InputError(
+        "second derivatives of a run are not computed, and what JAX would make of them would be wrong: difference the gradient, "
+        "(grad(x + h) − grad(x − h)) / 2h, or use Gauss–Newton, which takes first derivatives only"
     )
 
 

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +45,20 @@ class Status:
     ok: bool
     step: int
     t: float
+    look: Callable[[], tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a run that ended well still has to say (`Solution.caveats`). Looked for when asked for: it needs the
+        energies and gaps of the whole run; `str(status)` and notebooks ask."""
+        return () if self.look is None else self.look()
 
     def __str__(self) -> str:
-        return self.message
+        return "; ".join([self.message, *(f"but {words}" for words in self.caveats)])
 
     def _repr_html_(self) -> str:
-        colour = "inherit" if self.ok else "#c4502d"
-        return f'<span style="color: {colour}"><b>{html.escape(self.name)}</b>: {html.escape(self.message)}</span>'
+        colour = "inherit" if self.ok and not self.caveats else "#c4502d"
+        return f'<span style="color: {colour}"><b>{html.escape(self.name)}</b>: {html.escape(str(self))}</span>'
 
 
 def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, where: str) -> Status:
@@ -126,6 +133,7 @@ class Solution:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "system", frozen(self.system))  # what is computed later is computed with the numbers of the run
+        object.__setattr__(self, "status", replace(self.status, look=lambda: self.caveats))
 
     def _physics(self) -> System:
         changed = changed_since(self.system)
@@ -141,6 +149,21 @@ class Solution:
         """The names of the coordinates."""
         space = self.system.space
         return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The coordinates as axes name them: with their units, where the space has some."""
+        units = self.units
+        return tuple(f"{name} [{unit}]" if unit else name for name, unit in zip(self.coordinates, units, strict=True))
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        return self.system.space.units if self.system.space is not None else ("",) * self.q.shape[1]
+
+    @cached_property
+    def time_label(self) -> str:
+        unit = self.system.space.time_unit if self.system.space is not None else ""
+        return f"time [{unit}]" if unit else "time"
 
     @cached_property
     def directions(self) -> tuple[str, ...]:
@@ -296,8 +319,9 @@ class Solution:
                 "impact_fallback": ("impact", hits.fallback),
             },
             coords={
-                "time": self.t,
+                "time": ("time", self.t, {"units": self.time_label[6:-1]} if self.time_label != "time" else {}),
                 "coordinate": np.array(self.coordinates, dtype=object),
+                **({"unit": ("coordinate", np.array(self.units, dtype=object))} if any(self.units) else {}),
                 "contact": np.array(hits.names, dtype=object),
                 "impact_time": ("impact", hits.t),
                 **({"direction": np.array(self.directions, dtype=object)} if along == "direction" else {}),

@@ -33,7 +33,7 @@ def rollout(
 
     First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
     impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
-    order of impacts to another. Second derivatives are not supported. `run.status` is 0 for a good run; after a failure, or with
+    order of impacts to another. Second derivatives are refused. `run.status` is 0 for a good run; after a failure, or with
     more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
     refuse_stop(stop, "carom.rollout")

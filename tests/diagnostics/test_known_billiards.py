@@ -6,7 +6,7 @@ Sinai: a disc of radius R in the middle of a unit square. From one collision wit
 
 and per unit of time it is divided by the mean free path (1 − πR²)/(2R) [chernov1997]. The stadium (half circles of radius 1,
 straight sides of length 2) has no closed formula. Both are also computed by a program that shares nothing with carom: rays, and the
-curvature of a wavefront, B⁺ = B⁻ + 2K/cos φ at a collision and B/(1 + τB) after a flight τ, with λ = Σ log|1 + τB| / T [chernov1997].
+curvature of a wavefront, B⁺ = B⁻ + 2K/cos φ at a collision, B/(1 + τB) after a flight τ, and λ = Σ log|1 + τB| / T [chernov1997].
 """
 
 import jax.numpy as jnp
