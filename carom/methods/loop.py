@@ -137,11 +137,14 @@ class _Loop:
     def __init__(self, method: Method, system: System, params: Any, start: State, grid: Grid, stops: tuple[Stop, ...]):
         self.method, self.system, self.params, self.start, self.grid = method, system, params, start, grid
         n = start.q.shape[0]
-        self.mechanics = method.bind(system, params, n)
+        self.mechanics = self._bound(system)
         self.flat = not method.needs_chart(self.mechanics)
         self.watch = Watch(stops, system, params, n)
         self.sample = sampler(system, params, n)
         self.cheap = self._prepared(self.mechanics) if self.sample is None else None
+
+    def _bound(self, system: System) -> Mechanics:
+        return self.method.bind(system, self.params, self.start.q.shape[0])
 
     def _prepared(self, mechanics: Mechanics) -> Any:
         if not self.flat:
@@ -160,8 +163,7 @@ class _Loop:
         number = (grid.first if grid.samples is None else grid.samples) + run.steps
         asked = self.sample(run.control, run.q, run.p, self.time(run.steps))
         run = run._replace(control=jnp.where(number % every == 0, asked, run.control))
-        held = self.system.holding(self.system.controller.command(run.control))
-        mechanics = self.method.bind(held, self.params, self.start.q.shape[0])
+        mechanics = self._bound(self.system.holding(self.system.controller.command(run.control)))
         until = jnp.minimum(grid.limit, run.steps + every - number % every)
         return self.careful(self.smooth(run, self._prepared(mechanics), until), mechanics, until)
 

@@ -14,7 +14,7 @@ class Outcome(enum.IntEnum):
     TABLE_FULL = 5
     RESTING = 6
     CONTACT_UNSOLVED = 7
-    STOPPED = 8
+    STOPPED = 9
 
     @property
     def sentence(self) -> str:

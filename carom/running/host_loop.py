@@ -105,7 +105,7 @@ class March:
 
     def _arguments(self, limit: int, t: float, step: float, first: int, most: int, armed: bool) -> tuple[Any, ...]:
         first_, last, most_, samples = (jnp.asarray(i, jnp.int32) for i in (first, limit, most, self.done))
-        grid = Grid(jnp.asarray(step), first_, last, most_, self.length, self.rows, samples, jnp.asarray(armed))
+        grid = Grid(jnp.asarray(step), first_, last, most_, self.length, self.rows, samples=samples, armed=jnp.asarray(armed))
         state = State(jnp.asarray(t), self.q, self.p, self.control)
         return self.method, self.system, self.problem.params, state, grid, self.asked.stops
 

@@ -17,6 +17,7 @@ from conftest import TRAPEZOIDAL
 import carom
 from carom.diagnostics import lyapunov
 
+pytestmark = pytest.mark.sensitive  # statistics of chaotic runs
 ZETA3 = 1.2020569031595942
 
 
