@@ -19,7 +19,8 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
     the largest energy error of each lane."""
     count = min(3, ensemble.q.shape[2])
     space = ensemble.system.space
-    names = space.names if space is not None else [f"q{i}" for i in range(count)]
+    given = zip(space.names, space.units, strict=True) if space is not None else ((f"q{i}", "") for i in range(count))
+    names = [f"{name} [{unit}]" if unit else name for name, unit in given]
     lanes = np.unique(np.linspace(0, len(ensemble) - 1, MOST_LANES).astype(int))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 1.2 + 1.7 * (count + 1)), layout="constrained")
