@@ -82,10 +82,10 @@ def _carried(method, system, params, start, frame, t0, dt, blocks: int, length: 
             out = run(method, system, params, State(t0 + i * length * dt, x[:n], x[n:]), dt, length, rows)
             return jnp.concatenate([out.q[-1], out.p[-1]]), out.status
 
-        along = lambda d: jax.jvp(lambda y: end(y)[0], (x,), (d,))  # noqa: E731
-        ends, pushed = jax.vmap(along, out_axes=(None, 1), in_axes=1)(frame)
+        along = lambda d: jax.jvp(end, (x,), (d,), has_aux=True)  # noqa: E731
+        ends, pushed, status = jax.vmap(along, out_axes=(None, 1, None), in_axes=1)(frame)
         q, r = jnp.linalg.qr(pushed)
-        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), end(x)[1])
+        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), status)
 
     (x, _), (logs, status) = jax.lax.scan(block, (start, frame), jnp.arange(blocks))
     return x, logs, status

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import TRAPEZOIDAL
 
 import carom
 
@@ -174,7 +175,7 @@ def test_derivatives_through_an_impact_under_control():
 
     def final(k):
         arguments = {"dt": 0.05, "num_steps": 30, "params": {"k": k}}
-        out = carom.rollout(cart, METHODS["variational"], jnp.zeros(1), jnp.zeros(1), **arguments)
+        out = carom.rollout(cart, TRAPEZOIDAL, jnp.zeros(1), jnp.zeros(1), **arguments)
         return out.q[-1, 0], out
 
     (_, out), slope = jax.jvp(final, (4.0,), (1.0,))
