@@ -42,6 +42,10 @@ _register(
     dense="carom.results.dense:dense_output",
     extend="carom.running.extending:extend",
     plot_ensemble="carom.report.ensembles:plot_ensemble",
+    report_ensemble="carom.report.still_page:report_ensemble",
+    report_billiard="carom.report.still_page:report_billiard",
+    plot_billiard="carom.report.ensembles:plot_billiard",
+    plot_diagram="carom.report.ensembles:plot_diagram",
 )
 
 from typing import TYPE_CHECKING
@@ -60,6 +64,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.many.trajectories import Ensemble
     from carom.methods.event_driven import EventDriven
     from carom.methods.hybrid import Hybrid
+    from carom.methods.stops import Stop
     from carom.methods.timestepping.moreau import MoreauJean
     from carom.methods.timestepping.time_dg import TimeDG
     from carom.methods.variational.collision import Variational, VariationalCollision
@@ -70,6 +75,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.running.solve import solve
     from carom.spaces.groups import SE3, SO3
     from carom.spaces.space import Euclidean, Power, Product
+    from carom.system.controller import Controller
     from carom.system.impact_map import impact_map
     from carom.system.lumped import LumpedSystem
     from carom.system.system import System
@@ -89,6 +95,7 @@ _HOMES = {
     "carom.many.trajectories": "Ensemble",
     "carom.methods.event_driven": "EventDriven",
     "carom.methods.hybrid": "Hybrid",
+    "carom.methods.stops": "Stop",
     "carom.methods.timestepping.moreau": "MoreauJean",
     "carom.methods.timestepping.time_dg": "TimeDG",
     "carom.methods.variational.collision": "Variational VariationalCollision",
@@ -99,6 +106,7 @@ _HOMES = {
     "carom.running.solve": "solve",
     "carom.spaces.groups": "SE3 SO3",
     "carom.spaces.space": "Euclidean Power Product",
+    "carom.system.controller": "Controller",
     "carom.system.impact_map": "impact_map",
     "carom.system.lumped": "LumpedSystem",
     "carom.system.system": "System",
@@ -133,6 +141,7 @@ __all__ = [
     "CaromError",
     "Composition",
     "Contact",
+    "Controller",
     "Ensemble",
     "Euclidean",
     "EventDriven",
@@ -155,6 +164,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "Status",
+    "Stop",
     "SweepError",
     "System",
     "TimeDG",

@@ -15,6 +15,7 @@ STEPS = 600  # of each model in the gallery
 API = {
     "Simulate": [
         "carom.running.solve.solve",
+        "carom.methods.stops.Stop",
         "carom.running.rollout.rollout",
         "carom.many.ensemble.ensemble",
         "carom.many.expectation.expectation",
@@ -22,7 +23,7 @@ API = {
         "carom.results.store.load",
         "carom.system.impact_map.impact_map",
     ],
-    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Contact", "carom.Joint", "carom.drawing"],
+    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Contact", "carom.Joint", "carom.Controller", "carom.drawing"],
     "Spaces": ["carom.Euclidean", "carom.SO3", "carom.SE3", "carom.Product", "carom.Power"],
     "Methods": [
         "carom.methods.variational.collision.VariationalCollision",
@@ -46,6 +47,7 @@ API = {
         "carom.diagnostics.chaos",
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",
+        "carom.diagnostics.bifurcations",
     ],
     "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
     "Models": ["carom.models.model.Model", "carom.models"],

@@ -1,5 +1,7 @@
-"""What a run shows: conserved quantities and orders, Lyapunov exponents, periodic orbits, sections."""
+"""What a run shows: conserved quantities and orders, Lyapunov exponents, periodic orbits, sections, bifurcation diagrams."""
 
+from carom.diagnostics.bifurcations import Diagram as Diagram
+from carom.diagnostics.bifurcations import bifurcation as bifurcation
 from carom.diagnostics.chaos import Exponents as Exponents
 from carom.diagnostics.chaos import lyapunov as lyapunov
 from carom.diagnostics.measures import constraint_residual as constraint_residual

@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.replay import run
-from carom.named import frozen
-from carom.running.checks import check_problem
-from carom.running.options import check_grid, check_method, whole
+from carom.running.options import whole
 from carom.system.system import System
 
 
@@ -52,20 +51,13 @@ def lyapunov(
 
     Perturbations are made orthogonal after `every` steps, in which at most `max_impacts` impacts may happen.
     """
-    step, total = check_grid(dt, num_steps)
-    check_method(method)
-    problem = check_problem(frozen(system), q0, v0, params, t0)
-    n = problem.q0.size
-    if problem.p0.size != n:
-        raise InputError("Lyapunov exponents are computed on vector spaces")
+    at = begin("Lyapunov exponents", system, method, q0, v0, dt, num_steps, params, t0, max_impacts)
+    n, rows, t_start = at.problem.q0.size, at.rows, float(at.problem.t0)
     count = 2 * n if exponents is None else whole(exponents, "exponents", most=2 * n)
-    length = min(whole(every, "every"), total)
-    start = jnp.concatenate([problem.q0, problem.p0])
+    length = min(whole(every, "every"), at.num_steps)
     frame = jnp.linalg.qr(jax.random.normal(jax.random.key(0), (2 * n, count)))[0]
-    blocks, rows = total // length, whole(max_impacts, "max_impacts")
-    x, logs, status = _carried(
-        method, problem.system, problem.params, start, frame, problem.t0, jnp.asarray(step), blocks, length, rows
-    )
+    blocks = at.num_steps // length
+    x, logs, status = _carried(method, *at.fixed, at.x, frame, at.problem.t0, at.dt, blocks, length, rows)
     logs, status = np.asarray(logs), np.asarray(status)
     if np.any(status != 0):
         first = int(np.argmax(status != 0))
@@ -73,10 +65,10 @@ def lyapunov(
             f"the run failed between steps {first * length} and {(first + 1) * length} (or had more than {rows} impacts there): "
             "solve says why; a smaller `every` or a larger `max_impacts` may help"
         )
-    t = step * length * np.arange(1, blocks + 1)
+    t = float(at.dt) * length * np.arange(1, blocks + 1)
     so_far = np.cumsum(logs, axis=0) / t[:, None]
     x = np.asarray(x)
-    return Exponents(so_far[-1], float(problem.t0) + t, so_far, x[:n], x[n:])
+    return Exponents(so_far[-1], t_start + t, so_far, x[:n], x[n:])
 
 
 @eqx.filter_jit
@@ -90,10 +82,10 @@ def _carried(method, system, params, start, frame, t0, dt, blocks: int, length: 
             out = run(method, system, params, State(t0 + i * length * dt, x[:n], x[n:]), dt, length, rows)
             return jnp.concatenate([out.q[-1], out.p[-1]]), out.status
 
-        along = lambda d: jax.jvp(lambda y: end(y)[0], (x,), (d,))  # noqa: E731
-        ends, pushed = jax.vmap(along, out_axes=(None, 1), in_axes=1)(frame)
+        along = lambda d: jax.jvp(end, (x,), (d,), has_aux=True)  # noqa: E731
+        ends, pushed, status = jax.vmap(along, out_axes=(None, 1, None), in_axes=1)(frame)
         q, r = jnp.linalg.qr(pushed)
-        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), end(x)[1])
+        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), status)
 
     (x, _), (logs, status) = jax.lax.scan(block, (start, frame), jnp.arange(blocks))
     return x, logs, status

@@ -13,12 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.replay import run
-from carom.named import frozen
-from carom.running.checks import check_problem
-from carom.running.options import check_grid, check_method, whole
 from carom.system.system import System
 
 STEPS = 50  # of Newton's method
@@ -52,14 +50,11 @@ def periodic_orbit(
     max_impacts: int = 16,
 ) -> Orbit:
     """The orbit of period num_steps·dt near (q0, v0). The drive has to have that period, or a fraction of it."""
-    step, total = check_grid(dt, num_steps)
-    check_method(method)
-    problem = check_problem(frozen(system), q0, v0, params, t0)
-    n, x = problem.q0.size, np.concatenate([problem.q0, problem.p0])
-    rows = whole(max_impacts, "max_impacts")
+    at = begin("periodic orbits", system, method, q0, v0, dt, num_steps, params, t0, max_impacts)
+    n, x = at.problem.q0.size, np.asarray(at.x)
     for _ in range(STEPS):
         end, jacobian, hits, status = map(
-            np.asarray, _map(method, problem.system, problem.params, jnp.asarray(x), problem.t0, jnp.asarray(step), total, rows)
+            np.asarray, _map(method, *at.fixed, jnp.asarray(x), at.problem.t0, at.dt, at.num_steps, at.rows)
         )
         if status != 0 or not np.all(np.isfinite(jacobian)):
             break

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from carom.errors import InputError
+from carom.many.lane_inputs import CheckedLanes, check_lanes, saved_steps
 from carom.many.trajectories import Ensemble
 from carom.methods.capabilities import require
 from carom.methods.loop import Grid, advance
@@ -20,8 +20,8 @@ from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
 from carom.named import frozen
-from carom.running.checks import Problem, check_problem, check_quaternions, check_step, needs_of
-from carom.running.options import check_ensemble, check_grid
+from carom.running.checks import check_step, needs_of
+from carom.running.options import check_ensemble, check_grid, refuse_stop
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -52,6 +52,7 @@ def ensemble(
     devices: Sequence[Any] | None = None,
     progress: bool | None = None,
     name: str = "ensemble",
+    stop: Any = None,
 ) -> Ensemble:
     """Simulate many independent trajectories (lanes): what `solve` does for one, with the same numbers.
 
@@ -67,16 +68,17 @@ def ensemble(
     `InputError` with the first lane it was found in.
     """
     check_ensemble(system, method, dtype, each, q0s=q0s, v0s=v0s, dt=dt, params=params)
-    system = frozen(system)
+    refuse_stop(stop, "carom.ensemble")
     longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
+    system = frozen(system.on_grid(dt))
     require(needs_of(system), method, "ensemble")
-    lanes = _check_lanes(system, q0s, v0s, dt, params, each, t0)
+    lanes = check_lanes(system, q0s, v0s, dt, params, each, t0)
     problem = lanes.problem
     system = problem.system  # with its massless directions
     require(problem.needs, method, "ensemble")
     check_step(problem.system, method, problem.params, longest)
     method.check(problem.system, problem.params, State(problem.t0, problem.q0, problem.p0), longest)
-    saved = _saved_steps(save, total)
+    saved = saved_steps(save, total)
     devices = list(jax.devices() if devices is None else devices)
     plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)
     clock = time.perf_counter()
@@ -112,137 +114,13 @@ def ensemble(
     )
 
 
-# -- what goes in --------------------------------------------------------------------------------------------------------
-
-
-class Assembly(NamedTuple):
-    """How the parameters of one lane are put together: which leaves of the tree all lanes share."""
-
-    tree: Any
-    varies: tuple[bool, ...]
-
-    def __call__(self, shared: Sequence[Any], each: Sequence[Any]) -> Any:
-        ours, common = iter(each), iter(shared)
-        return jax.tree.unflatten(self.tree, [next(ours) if v else next(common) for v in self.varies])
-
-
-class _Checked(NamedTuple):
-    q: Float[np.ndarray, "lanes n"]
-    v: Float[np.ndarray, "lanes n"]
-    p: Float[np.ndarray, "lanes n"]
-    dt: Float[np.ndarray, " lanes"]
-    energy: Float[np.ndarray, " lanes"]
-    shared: list[np.ndarray]
-    each: list[np.ndarray]
-    assembly: Assembly
-    problem: Problem  # of the first lane
-
-
-def _check_lanes(system, q0s, v0s, dt, params, each, t0) -> _Checked:
-    q, v = _rows(q0s, "q0s"), _rows(v0s, "v0s")
-    each = {key: np.asarray(value, float) for key, value in (each or {}).items()}
-    if each and not isinstance(params or {}, dict):
-        raise InputError("each gives parameters by name; params must then be a dict")
-    steps = np.atleast_1d(np.asarray(dt, float))
-    sizes = {"q0s": len(q), "v0s": len(v), "dt": len(steps)}
-    sizes |= {f"each[{key!r}]": len(value) if value.ndim else 0 for key, value in each.items()}
-    count = max(sizes.values())
-    for key, size in sizes.items():
-        if size != count and (size != 1 or key.startswith("each")):
-            raise InputError(f"{key} has {size} rows; there are {count} lanes")
-    if not np.all((steps > 0) & np.isfinite(steps)):
-        raise InputError(f"dt must be positive in every lane; it is {steps[~((steps > 0) & np.isfinite(steps))][0]}")
-    first = {**(params or {}), **{key: value[0] for key, value in each.items()}} if each else params
-    problem = check_problem(system, q[0], v[0], first, t0)
-    leaves, tree = jax.tree.flatten_with_path(problem.params)
-    varies = tuple(path[0].key in each if each else False for path, _ in leaves)
-    shared = [np.asarray(leaf) for (_, leaf), differs in zip(leaves, varies, strict=True) if not differs]
-    own = [each[path[0].key] for (path, _), differs in zip(leaves, varies, strict=True) if differs]
-    q, v = np.broadcast_to(q, (count, q.shape[1])), np.broadcast_to(v, (count, v.shape[1]))
-    steps, assembly = np.broadcast_to(steps, (count,)), Assembly(tree, varies)
-    p, energy = _check_starts(problem.system, assembly, shared, own, q, v, float(t0), problem.contact_names)
-    return _Checked(q, v, p, steps, energy, shared, own, assembly, problem)
-
-
-def _rows(value: Any, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(value, float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers, one row per lane; got {value!r}") from error
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise InputError(f"{name} must have the shape [lanes, coordinates]; got {array.shape}")
-    array = np.atleast_2d(array)
-    bad = np.flatnonzero(~np.all(np.isfinite(array), axis=1))
-    if len(bad):
-        raise InputError(f"{name}: lane {bad[0]} is {array[bad[0]]}; all entries must be finite numbers")
-    return array
-
-
-def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tuple[np.ndarray, np.ndarray]:
-    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles, with unit quaternions, and
-    with a velocity that its constraints allow."""
-    for lane, row in enumerate(q if "rotations" in system.needs else ()):
-        check_quaternions(system, row, f"lane {lane}: ")
-    momenta, energies = np.empty_like(v), np.empty(len(q))
-    piece = 1 << 16
-    for start in range(0, len(q), piece):
-        part = slice(start, start + piece)
-        inputs = LaneInputs(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
-        p, energy, gaps, width, slip, reach = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
-        momenta[part], energies[part] = p, energy
-        wrong = np.argwhere(np.abs(slip) > 1e-9 * (reach + 1e-300))
-        if len(wrong):
-            lane, row = wrong[0]
-            raise InputError(
-                f"lane {start + lane}: v0 violates the constraints: row {row} of A v0 is {slip[lane, row]:.6g}, and should be 0"
-            )
-        bad = np.flatnonzero(~np.all(np.isfinite(p), axis=1) | ~np.isfinite(energy))
-        if len(bad):
-            raise InputError(f"lane {start + bad[0]}: the lagrangian or its derivatives are not finite at the initial state")
-        deep = np.argwhere(~(gaps >= -width - 1e-14))
-        if len(deep) and not system.transmits:
-            lane, i = deep[0]
-            raise InputError(
-                f"lane {start + lane}: the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is "
-                f"{-gaps[lane, i]:.6g} deep"
-            )
-    return momenta, energies
-
-
-@eqx.filter_jit
-def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
-    def one(each, q, v):
-        m = system.bind(assembly(inputs.shared, each), q.shape[0])
-        t = jnp.asarray(inputs.t0, float)
-        some = m.contacts.num_contacts > 0
-        gaps, width = (m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)) if some else (jnp.zeros(0),) * 2
-        A = m.functions.constraints(q, t)
-        p = m.remove_reaction(q, m.momentum(q, v, t), t)
-        return p, m.energy(q, v, t), gaps, width, A @ v, jnp.abs(A) @ jnp.abs(v)
-
-    return jax.vmap(one)(inputs.each, q, v)
-
-
-def _saved_steps(save: int | Sequence[int] | None, total: int) -> list[int]:
-    """The steps whose states are kept; the last one always."""
-    if save is None:
-        return [total]
-    wanted = np.arange(0, total + 1, save) if isinstance(save, (int, np.integer)) and save > 0 else np.asarray(save)
-    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
-        raise InputError(f"save must be a positive whole number or a list of steps; got {save!r}")
-    steps = sorted({*wanted.tolist(), total})
-    if steps[0] < 0 or steps[-1] > total:
-        raise InputError(f"save asks for step {steps[0] if steps[0] < 0 else steps[-1]}; there are 0 to {total}")
-    return steps
-
-
 # -- blocks of lanes -----------------------------------------------------------------------------------------------------
 
 
 class _Plan:
     """Cuts the lanes into blocks, hands them to workers, and collects what they return."""
 
-    def __init__(self, method: Any, system: System, lanes: _Checked, saved: list[int], dtype: np.dtype, devices: list[Any]):
+    def __init__(self, method: Any, system: System, lanes: CheckedLanes, saved: list[int], dtype: np.dtype, devices: list[Any]):
         numbers, rest = eqx.partition((method, system), eqx.is_inexact_array)
         self.method, self.system = eqx.combine(jax.tree.map(lambda x: x.astype(dtype), numbers), rest)
         self.lanes, self.saved, self.dtype, self.devices = lanes, saved, dtype, devices
@@ -251,7 +129,7 @@ class _Plan:
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
         # Rotations and long rows of nodes are more code than compaction can repeat for each of its stages.
-        self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes"}
+        self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes", "controller"}
         if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
             self.compact = not _scalar_functions(self.method, self.system, lanes)
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
@@ -286,7 +164,9 @@ class _Plan:
         inputs = LaneInputs(shared, [fill(x) for x in lanes.each], np.asarray(lanes.problem.t0, self.dtype), dt)  # pyright: ignore[reportArgumentType]
         none: Any = np.zeros(self.size, np.int32)
         status: Any = np.where(np.arange(self.size) < count, OK, NOT_A_LANE).astype(np.int32)
-        states = LaneStates(fill(lanes.q), fill(lanes.p), none, none, status)
+        controller = self.system.controller
+        control: Any = () if controller is None else fill(np.tile(controller.start, (len(lanes.q), 1)))
+        states = LaneStates(fill(lanes.q), fill(lanes.p), none, none, status, control)
         with jax.enable_x64(self.dtype == np.float64):
             if len(self.devices) > 1 or self.devices[0] != jax.devices()[0]:
                 inputs, states = jax.device_put((inputs, states), self.devices[device])
@@ -316,7 +196,7 @@ SCALAR = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", 
 SCALAR |= {"exp", "exp2", "expm1", "log", "log1p", "pow", "logistic", "erf", "cbrt"}
 
 
-def _scalar_functions(method: Any, system: System, lanes: _Checked) -> bool:
+def _scalar_functions(method: Any, system: System, lanes: CheckedLanes) -> bool:
     """Does a step need a function that is more than arithmetic?"""
     params, n = lanes.problem.params, lanes.q.shape[1]
 
@@ -378,10 +258,13 @@ def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: 
         def go_on(one: LaneStates):
             most = jnp.asarray(np.iinfo(np.int32).max, jnp.int32)
             grid = Grid(dt, one.step, until - one.step, most, longest, rows)
-            chunk = advance(method, system, params, State(inputs.t0, one.q, one.p), grid)
+            start = State(inputs.t0, one.q, one.p, None if system.controller is None else one.control)
+            chunk = advance(method, system, params, start, grid)
             going_on = (chunk.status == TABLE_FULL) & (chunk.steps + chunk.num_impacts > 0)  # with an empty table
             status = jnp.where(going_on, OK, chunk.status).astype(jnp.int32)
-            return LaneStates(chunk.state.q, chunk.state.p, one.step + chunk.steps, one.impacts + chunk.num_impacts, status)
+            taken, hits = one.step + chunk.steps, one.impacts + chunk.num_impacts
+            control = () if system.controller is None else chunk.state.control
+            return LaneStates(chunk.state.q, chunk.state.p, taken, hits, status, control)
 
         return jax.lax.while_loop(going, go_on, one)
 

@@ -161,6 +161,10 @@ class Ensemble:
         """The coordinates of some lanes, where all of them ended, and their energy errors; saved if a path is given."""
         return view("plot_ensemble")(self, path)
 
+    def report(self, path: "str | Path", title: str | None = None) -> "Path":
+        """Write one HTML file: how many lanes, how they ended, what was kept, with the picture. It needs no network."""
+        return view("report_ensemble")(self, path, title)
+
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th style='text-align: left'>{key.replace('_', ' ')}</th><td>{value}</td></tr>"
                        for key, value in self.summary().items() if key != "name")  # fmt: skip

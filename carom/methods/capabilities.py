@@ -20,6 +20,7 @@ NEEDS = {  # as a sentence about a system goes on: "… does not take systems wi
     "moving walls": "walls that move",
     "obstacles": "obstacles with several faces",
     "forces": "forces beside the lagrangian",
+    "controller": "a controller that is sampled",
     "constraints": "velocity constraints",
     "joints": "joints",
     "hamiltonian": "a hamiltonian instead of a lagrangian",

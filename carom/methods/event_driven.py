@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.methods.event_search import EPS, Flight, Landing, first_contact, fly, on_joints
-from carom.methods.method import ImpactTable, Method, StepEnd, StepStart
+from carom.methods.method import LAW_OF_IMPACT, ImpactTable, Method, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
 from carom.methods.variational.flow import Flow
 from carom.system.mechanics import Mechanics
@@ -58,10 +58,11 @@ class EventDriven(Method):
     takes: ClassVar = frozenset(
         {
             "contacts", "restitution", "friction", "moving walls", "obstacles", "forces", "constraints", "joints", "hamiltonian",
-            "degenerate hamiltonian", "rotations", "nodes", "energy not quadratic", "massless",
+            "degenerate hamiltonian", "rotations", "nodes", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
     offers: ClassVar = Method.offers | {"gradients"}
+    not_together: ClassVar = LAW_OF_IMPACT
 
     solver: diffrax.AbstractAdaptiveSolver
     rtol: Float[Array, ""]
@@ -102,15 +103,6 @@ class EventDriven(Method):
     @property
     def preserves(self) -> tuple[str, ...]:
         return ("non-penetration",)
-
-    def refuses(self, needs: frozenset[str]) -> str | None:
-        if "massless" in needs and "contacts along massless directions" in needs:
-            return "a gap that changes along a direction without mass has no law of impact"
-        if "massless" in needs and "rotations" in needs:
-            return "directions without mass are found on vector spaces only"
-        if "friction" in needs and "energy not quadratic" in needs:
-            return "friction at impacts is written for energies that are quadratic in the velocities"
-        return None
 
     @property
     def impacts_reserved(self) -> int:

@@ -1,9 +1,11 @@
-"""The loop that all methods share: steps until they are done, a step fails, or the impact table is full.
+"""The loop that all methods share: steps until they are done, a step fails, a stop is met, or the impact table is full.
 
+    sample    at its instants the controller is asked; its command is part of the system until the next of them           (0)
     glide     cheap steps in a tight loop, as long as nothing happens; it ends where a gap may have closed             (1)
     one step  the step in which something happens, with care                                                           (2)
 
-and again. The tight loop holds no branch: what it costs is the method's own step. On rotations each step is taken in a chart
+and again. The tight loop holds no branch: what it costs is the method's own step. The step in which a stop changes its sign is not
+taken: the caller finds out how long it has to be. On rotations each step is taken in a chart
 around the configuration where it starts (`carom.system.charts`). A step that needs more rows than the table has left is not
 taken: the caller goes on with an empty table, or a longer one.
 """
@@ -16,7 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from carom.methods.method import ImpactTable, Method, State, StepEnd, StepRecord, StepStart
-from carom.methods.status import NOT_FINITE, OK, TABLE_FULL
+from carom.methods.status import NOT_FINITE, OK, STOPPED, TABLE_FULL
+from carom.methods.stops import Stop, Watch
+from carom.system.controller import sampler
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -32,6 +36,8 @@ class Grid(NamedTuple):
     max_impacts: Int[Array, ""]  #  how many impacts: the step that reaches them is the last
     length: int  #                  room for so many steps
     rows: int  #                    room for so many impacts
+    samples: Any = None  #          steps counted for the controller at `first`, where they are not `first` itself
+    armed: Any = True  #            do stops end the loop?
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
@@ -44,7 +50,7 @@ class Chunk(NamedTuple):
     state: State
     steps: Int[Array, ""]  #            how many were taken
     status: Int[Array, ""]
-    states: Float[Array, "rows 2n"]  #  q and p after each step; rows beyond `steps` are scratch
+    states: Float[Array, "rows 2n+c"]  # q, p and the controller's row after each step; rows beyond `steps` are scratch
     impacts: ImpactTable
     num_impacts: Int[Array, ""]
     record: StepRecord | None  #        of timestepping methods: contact forces, and what dense output needs
@@ -56,33 +62,52 @@ class _Advanced(NamedTuple):
 
     steps: Int[Array, ""]
     status: Int[Array, ""]
-    history: Float[Array, "length 2n"]
+    history: Float[Array, "length 2n+c"]
     table: ImpactTable
     num_impacts: Int[Array, ""]
     record: StepRecord | None
 
 
-def advance(method: Method, system: System, params: Any, start: State, grid: Grid, *, kernel: bool = False) -> Chunk:
+def advance(
+    method: Method,
+    system: System,
+    params: Any,
+    start: State,
+    grid: Grid,
+    *,
+    stops: tuple[Stop, ...] = (),
+    kernel: bool = False,
+) -> Chunk:
     """The steps of `grid` from `start`. `kernel=True` compiles them as one kernel, where the method allows it."""
+    start = start._replace(control=controller_row(system, start))
     # Everything that may be traced goes in as an argument: a kernel closes over nothing.
-    arrays, functions = eqx.partition((method, system, params, start, grid), eqx.is_array)
+    arrays, functions = eqx.partition((method, system, params, start, grid, stops), eqx.is_array)
 
     def run(witness, arrays):
         return _advance(*eqx.combine(arrays, functions), jnp.isfinite(witness))
 
     one_kernel = kernel and "one kernel" in method.offers
     out = single_kernel(run, arrays) if one_kernel else run(jnp.zeros(()), arrays)
-    n = start.q.shape[0]
-    final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p]))
-    state = State(grid.time(start, out.steps), final[:n], final[n:])
+    n, end = start.q.shape[0], start.q.shape[0] + start.p.shape[0]
+    final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p, start.control]))
+    state = State(grid.time(start, out.steps), final[:n], final[n:end], final[end:])
     return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts, out.record)
+
+
+def controller_row(system: System, start: State) -> Float[Array, " c"]:
+    """Command and memory of the controller at the start; nothing without one."""
+    if start.control is not None:
+        return start.control
+    return jnp.zeros(0, start.q.dtype) if system.controller is None else system.controller.start.astype(start.q.dtype)
 
 
 class _Run(NamedTuple):
     steps: Int[Array, ""]
     q: Float[Array, " n"]
     p: Float[Array, " n"]
-    history: Float[Array, "length 2n"]
+    control: Float[Array, " c"]
+    signs: Float[Array, " stops"]
+    history: Float[Array, "length 2n+c"]
     table: ImpactTable
     num_impacts: Int[Array, ""]
     status: Int[Array, ""]
@@ -90,73 +115,121 @@ class _Run(NamedTuple):
     record: StepRecord | None
 
 
-def _advance(method: Method, system: System, params: Any, start: State, grid: Grid, good) -> _Advanced:
-    n, dim, dt = start.q.shape[0], start.p.shape[0], grid.dt
-    mechanics = method.bind(system, params, n)
-    flat = not method.needs_chart(mechanics)
-    if flat:
-        method.prepare(mechanics)
-    faces = mechanics.contacts.num_faces
+def _advance(method: Method, system: System, params: Any, start: State, grid: Grid, stops: tuple[Stop, ...], good) -> _Advanced:
+    n, dim = start.q.shape[0], start.p.shape[0]
+    loop = _Loop(method, system, params, start, grid, stops)
+    faces = loop.mechanics.contacts.num_faces
     reserve = min(method.impacts_reserved, grid.rows)
-    cheap = method.glide(mechanics) if flat else None
-
-    def time(step):
-        return grid.time(start, step)
 
     def unfinished(run: _Run):
         room = run.num_impacts + (reserve if faces else 0) <= grid.rows
         return (run.steps < grid.limit) & (run.status == OK) & room & (run.num_impacts < grid.max_impacts)
 
-    def smooth(run: _Run) -> _Run:
-        """(1)"""
-        if cheap is None:
-            return run
-        sight, glide = cheap
-
-        def proceed(carry):
-            return carry[0] & (carry[1] < grid.limit)
-
-        def step(carry):
-            _, steps, q, p, seen, history = carry
-            end = glide(q, p, time(steps), dt, seen, run.memory)
-            history = write_row(history, steps, jnp.concatenate([end.q, end.p]))
-            q, p, seen = choose(end.clear, (end.q, end.p, end.sight), (q, p, seen))
-            return end.clear, steps + end.clear, q, p, seen, history
-
-        begin = (jnp.asarray(True), run.steps, run.q, run.p, sight(run.q, run.p, time(run.steps)), run.history)
-        _, steps, q, p, _, history = jax.lax.while_loop(proceed, step, begin)
-        return run._replace(steps=steps, q=q, p=p, history=history)
-
-    def careful(run: _Run) -> _Run:
-        """(2)"""
-        asked = run.steps < grid.limit  # false: the tight loop came to the end, and nothing below moves
-        t, t_end = time(run.steps), time(run.steps + 1)
-        now = StepStart(run.q, run.p, t, t_end, dt, grid.first + run.steps, run.table, run.num_impacts, run.memory, asked)
-        end = step_in_chart(method, mechanics, now)
-        kept = asked & (end.status == OK)
-        history = write_row(run.history, run.steps, jnp.concatenate([end.q, end.p]))
-        record = None if run.record is None else write_row(run.record, run.steps, end.record)
-        full = end.status == TABLE_FULL  # what it wrote into the table does not count
-        num_impacts = jnp.where(full | ~asked, run.num_impacts, end.num_impacts)
-        q, p, memory = choose(kept, (end.q, end.p, end.memory), (run.q, run.p, run.memory))
-        status = jnp.where(asked, end.status, run.status).astype(jnp.int32)
-        return _Run(run.steps + kept, q, p, history, end.table, num_impacts, status, memory, record)
-
-    run = _beginning(method, mechanics, start, grid, good)
-    run = jax.lax.while_loop(unfinished, lambda run: careful(smooth(run)), run)
+    run = jax.lax.while_loop(unfinished, loop.go_on, _beginning(loop, good))
     if faces == 0:  # the loop hands these through, see `_Advanced`
         run = run._replace(table=ImpactTable.empty(grid.rows, n, 0, dim), num_impacts=jnp.zeros((), jnp.int32))
     return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts, run.record)
 
 
-def _beginning(method: Method, mechanics: Mechanics, start: State, grid: Grid, good) -> _Run:
+class _Loop:
+    """What stays as it is while the loop goes round."""
+
+    def __init__(self, method: Method, system: System, params: Any, start: State, grid: Grid, stops: tuple[Stop, ...]):
+        self.method, self.system, self.params, self.start, self.grid = method, system, params, start, grid
+        n = start.q.shape[0]
+        self.mechanics = self._bound(system)
+        self.flat = not method.needs_chart(self.mechanics)
+        self.watch = Watch(stops, system, params, n)
+        self.sample = sampler(system, params, n)
+        self.cheap = self._prepared(self.mechanics) if self.sample is None else None
+
+    def _bound(self, system: System) -> Mechanics:
+        return self.method.bind(system, self.params, self.start.q.shape[0])
+
+    def _prepared(self, mechanics: Mechanics) -> Any:
+        if not self.flat:
+            return None
+        self.method.prepare(mechanics)
+        return self.method.glide(mechanics)
+
+    def time(self, step) -> Float[Array, ""]:
+        return self.grid.time(self.start, step)
+
+    def go_on(self, run: _Run) -> _Run:
+        """(0), then (1), then (2)."""
+        if self.sample is None:
+            return self.careful(self.smooth(run, self.cheap, self.grid.limit), self.mechanics, self.grid.limit)
+        grid, every = self.grid, self.system.controller.every
+        number = (grid.first if grid.samples is None else grid.samples) + run.steps
+        asked = self.sample(run.control, run.q, run.p, self.time(run.steps))
+        run = run._replace(control=jnp.where(number % every == 0, asked, run.control))
+        mechanics = self._bound(self.system.holding(self.system.controller.command(run.control)))
+        until = jnp.minimum(grid.limit, run.steps + every - number % every)
+        return self.careful(self.smooth(run, self._prepared(mechanics), until), mechanics, until)
+
+    def smooth(self, run: _Run, cheap: Any, until) -> _Run:
+        """(1)"""
+        if cheap is None:
+            return run
+        (sight, glide), dt = cheap, self.grid.dt
+
+        def proceed(carry):
+            return carry[0] & (carry[1] < until)
+
+        def step(carry):
+            _, steps, q, p, seen, signs, history = carry
+            end = glide(q, p, self.time(steps), dt, seen, run.memory)
+            after, stopped = self._watched(signs, end.q, end.p, steps + 1)
+            clear = end.clear if stopped is None else end.clear & ~stopped
+            history = write_row(history, steps, jnp.concatenate([end.q, end.p, run.control]))
+            q, p, seen, signs = choose(clear, (end.q, end.p, end.sight, after), (q, p, seen, signs))
+            return clear, steps + clear, q, p, seen, signs, history
+
+        sights = sight(run.q, run.p, self.time(run.steps))
+        begin = (jnp.asarray(True), run.steps, run.q, run.p, sights, run.signs, run.history)
+        _, steps, q, p, _, signs, history = jax.lax.while_loop(proceed, step, begin)
+        return run._replace(steps=steps, q=q, p=p, signs=signs, history=history)
+
+    def careful(self, run: _Run, mechanics: Mechanics, until) -> _Run:
+        """(2)"""
+        grid = self.grid
+        asked = run.steps < until  # false: the tight loop came to the end, and nothing below moves
+        t, t_end = self.time(run.steps), self.time(run.steps + 1)
+        now = StepStart(
+            run.q, run.p, t, t_end, grid.dt, grid.first + run.steps, run.table, run.num_impacts, run.memory, asked
+        )  # fmt: skip
+        end = step_in_chart(self.method, mechanics, now)
+        signs, stopped = self._watched(run.signs, end.q, end.p, run.steps + 1)
+        status = end.status if stopped is None else jnp.where((end.status == OK) & stopped, STOPPED, end.status)
+        kept = asked & (status == OK)
+        history = write_row(run.history, run.steps, jnp.concatenate([end.q, end.p, run.control]))
+        record = None if run.record is None else write_row(run.record, run.steps, end.record)
+        void = (status == TABLE_FULL) | (status == STOPPED)  # what it wrote into the table does not count
+        num_impacts = jnp.where(void | ~asked, run.num_impacts, end.num_impacts)
+        q, p, memory, signs = choose(kept, (end.q, end.p, end.memory, signs), (run.q, run.p, run.memory, run.signs))
+        status = jnp.where(asked, status, run.status).astype(jnp.int32)
+        return _Run(run.steps + kept, q, p, run.control, signs, history, end.table, num_impacts, status, memory, record)
+
+    def _watched(self, before, q, p, step) -> tuple[Any, Any]:
+        """The signs of the stops after a step, and whether one of them ends the loop; None where there are none."""
+        if not self.watch.stops:
+            return before, None
+        after = self.watch.signs(q, p, self.time(step))
+        stopped = jnp.any(self.watch.crossed(before, after)) & self.grid.armed
+        return jnp.where(after == 0, before, after), stopped
+
+
+def _beginning(loop: _Loop, good) -> _Run:
     """Nothing done yet; nothing to do where an input is not finite."""
+    method, mechanics, start, grid = loop.method, loop.mechanics, loop.start, loop.grid
     n, dim, t = start.q.shape[0], start.p.shape[0], grid.time(start, 0)
     return _Run(
         steps=jnp.where(good, 0, grid.limit).astype(jnp.int32),
         q=start.q,
         p=start.p,
-        history=jnp.zeros((grid.length + 1, n + dim), start.q.dtype),
+        control=start.control,
+        signs=loop.watch.signs(start.q, start.p, t),
+        history=jnp.zeros((grid.length + 1, n + dim + start.control.shape[0]), start.q.dtype),
         table=ImpactTable.empty(grid.rows, n, mechanics.contacts.num_faces, dim),
         num_impacts=jnp.zeros((), jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),

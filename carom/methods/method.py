@@ -27,11 +27,23 @@ from carom.methods.status import NOT_FINITE, OK
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 
+# What the law of impact cannot do, for methods that locate impacts and apply it.
+LAW_OF_IMPACT = {
+    frozenset({"friction", "energy not quadratic"}): (
+        "friction at impacts is written for energies that are quadratic in the velocities"
+    ),
+    frozenset({"massless", "contacts along massless directions"}): (
+        "a gap that changes along a direction without mass has no law of impact"
+    ),
+    frozenset({"massless", "rotations"}): "directions without mass are found on vector spaces only",
+}
+
 
 class State(NamedTuple):
     t: Float[Array, ""]
     q: Float[Array, " n"]
     p: Float[Array, " n"]
+    control: Float[Array, " m+z"] | None = None  # command and memory of a controller; None without one, or before its first sample
 
 
 class ImpactTable(NamedTuple):
@@ -119,6 +131,7 @@ class Method(eqx.Module):
 
     takes: ClassVar[frozenset[str]] = frozenset()
     offers: ClassVar[frozenset[str]] = frozenset({"solve", "ensemble", "sweep", "checkpoint"})
+    not_together: ClassVar[dict[frozenset[str], str]] = {}  # needs that are taken one by one, and why they are not together
     keeps_nodes: ClassVar[bool] = False  #     masses at nodes are stepped as such
 
     order: eqx.AbstractVar[int]
@@ -132,7 +145,7 @@ class Method(eqx.Module):
 
     def refuses(self, needs: frozenset[str]) -> str | None:
         """Why a combination of needs that are taken one by one is not taken together."""
-        return None
+        return next((why for together, why in self.not_together.items() if together <= needs), None)
 
     @property
     def nodes(self) -> np.ndarray:

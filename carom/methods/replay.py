@@ -24,11 +24,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from carom.methods.loop import Chunk, Grid, advance
+from carom.errors import InputError
+from carom.methods.loop import Chunk, Grid, advance, controller_row
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.impulse import Leg, Pending, resolve
 from carom.numerics.newton import polish
+from carom.system.controller import sampler
 from carom.system.mechanics import Mechanics
 
 
@@ -43,6 +45,7 @@ class Values(NamedTuple):
     impact_p_before: Float[Array, "rows n"]
     impact_p_after: Float[Array, "rows n"]
     impact_impulse: Float[Array, "rows k"]
+    control: Float[Array, "steps c"]
 
 
 class Run(NamedTuple):
@@ -54,11 +57,13 @@ class Run(NamedTuple):
     impacts: ImpactTable
     num_impacts: Int[Array, ""]
     status: Int[Array, ""]  # 0 is good; after any other the rest of the grid is NaN
+    commands: Float[Array, "steps m"] | None = None  # of a controller: what was held in each step
+    control: Float[Array, " c"] | None = None  #        command and memory at the end
 
 
 def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int) -> Run:
     """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system."""
-    arrays, functions = eqx.partition((method, system), eqx.is_inexact_array)
+    arrays, functions = eqx.partition((method, system), eqx.is_array)
     args = (arrays, params, start, dt)
     rows = max_impacts + method.impacts_reserved
     zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)
@@ -76,14 +81,15 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     def values(args, chunk, table):
         _, _, start, dt = args
         t = start.t + jnp.arange(1, num_steps + 1) * dt
-        q, p = chunk.states[:num_steps, :n], chunk.states[:num_steps, n:]
-        return Values(t, q, p, table.t, table.q, table.p_before, table.p_after, table.impulse)
+        q, p, control = jnp.split(chunk.states[:num_steps], (n, n + start.p.shape[0]), axis=1)
+        return Values(t, q, p, table.t, table.q, table.p_before, table.p_after, table.impulse, control)
 
     @values.defjvp
     def derivative(primals, tangents):
         chunk, table = primals[1:]
         script = lambda args: _replay(functions, args, chunk, table, num_steps, max_impacts)  # noqa: E731
-        return values(*primals), jax.jvp(script, primals[:1], tangents[:1])[1]
+        once = jax.tree.map(lambda x: _once(x) if eqx.is_inexact_array(x) else x, primals[0])
+        return values(*primals), jax.jvp(script, (once,), tangents[:1])[1]
 
     out = values(args, chunk, table)
     done = jnp.arange(num_steps) < chunk.steps
@@ -91,6 +97,7 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     table = table._replace(
         t=out.impact_t, q=out.impact_q, p_before=out.impact_p_before, p_after=out.impact_p_after, impulse=out.impact_impulse
     )
+    controller = system.controller
     return Run(
         t=jnp.concatenate([start.t[None], out.t]),
         q=jnp.concatenate([start.q[None], blank(out.q)]),
@@ -98,13 +105,30 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         impacts=table,
         num_impacts=jnp.minimum(chunk.num_impacts, max_impacts),
         status=status,
+        commands=None if controller is None else blank(out.control[:, : controller.commands]),
+        control=None if controller is None else out.control[-1],
+    )
+
+
+@jax.custom_jvp
+def _once(x: Array) -> Array:
+    """Itself; but its derivative, which would be a second one of the run, is refused: a replay has the first only."""
+    return x
+
+
+@_once.defjvp
+def _twice(*_: Any) -> Any:
+    raise InputError(
+        "second derivatives of a run are not computed, and what JAX would make of them would be wrong: difference the gradient, "
+        "(grad(x + h) − grad(x − h)) / 2h, or use Gauss–Newton, which takes first derivatives only"
     )
 
 
 def one_step(method: Any, system: Any, state: State, dt: Any, params: Any = None, max_impacts: int = 64) -> State:
-    """One step of any method, as a pure function that can be jitted, vmapped and differentiated, through impacts too."""
+    """One step of any method, as a pure function that can be jitted, vmapped and differentiated, through impacts too. A controller
+    is asked at its start."""
     result = run(method, system, params, state, jnp.asarray(dt, state.q.dtype), 1, max_impacts)
-    return State(result.t[-1], result.q[-1], result.p[-1])
+    return State(result.t[-1], result.q[-1], result.p[-1], result.control)
 
 
 # -- the replay ----------------------------------------------------------------------------------------------------------
@@ -120,6 +144,7 @@ class _Now(NamedTuple):
     step: Int[Array, ""]
     row: Int[Array, ""]  #            the next impact of the table
     pending: Pending
+    control: Float[Array, " c"]  #    command and memory of the controller in this step
 
 
 class _Seen(NamedTuple):
@@ -131,6 +156,7 @@ class _Seen(NamedTuple):
     p: Float[Array, " n"]
     row: Int[Array, ""]
     impact: tuple[Array, Array, Array, Array, Array]
+    control: Float[Array, " c"]
 
 
 class _Script(NamedTuple):
@@ -148,12 +174,15 @@ class _Script(NamedTuple):
     used: Int[Array, " rows"]  #       the step of each impact; beyond the last one, num_steps
     num_steps: int
     max_impacts: int
+    bind: Any  #                       the two systems under a command, where there is a controller
+    sample: Any  #                     (row of the controller, q, p, t, step) → its row in this step
 
     def here(self, now: _Now) -> tuple[Mechanics, Mechanics]:
         """The system in the chart of the step, to be differentiated and held fixed."""
+        live, still = (self.live, self.still) if self.sample is None else self.bind(now.control)
         if self.flat:
-            return self.live, self.still
-        return self.live.chart(now.centre), self.still.chart(jax.lax.stop_gradient(now.centre))
+            return live, still
+        return live.chart(now.centre), still.chart(jax.lax.stop_gradient(now.centre))
 
     def end_of(self, step) -> Array:
         return self.start.t + (step + 1) * self.dt
@@ -166,9 +195,10 @@ def _replay(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_ste
     n, dim = start.q.shape[0], start.p.shape[0]
     legs, steps = method.replayed_by()
     live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
+    bind, sample = _controlled(method, system, params, n)
     k, flat = live.contacts.num_faces, not method.needs_chart(live)
     used = jnp.where(jnp.arange(max_impacts) < chunk.num_impacts, table.step, num_steps)
-    script = _Script(legs, steps, live, still, flat, start, dt, table, chunk.states, used, num_steps, max_impacts)
+    script = _Script(legs, steps, live, still, flat, start, dt, table, chunk.states, used, num_steps, max_impacts, bind, sample)
     pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
 
     def slot(now: _Now) -> tuple[_Now, _Seen]:
@@ -181,17 +211,36 @@ def _replay(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_ste
     def nothing(now: _Now) -> tuple[_Now, _Seen]:
         zero = jnp.zeros_like
         state = (zero(now.t), zero(now.centre), zero(now.p))
-        return now, _Seen(_at(num_steps), *state, _at(max_impacts), _no_impact(now, k))
+        return now, _Seen(_at(num_steps), *state, _at(max_impacts), _no_impact(now, k), zero(now.control))
 
     zero = jnp.zeros((), jnp.int32)
     q = start.q if flat else jnp.zeros(dim)
-    begin = _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, k))
+    control = controller_row(system, start)
+    control = control if sample is None else sample(control, start.q, start.p, start.t, zero)
+    begin = _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, k), control)
     extra = max_impacts if legs is not None and k else 0
     any_left = lambda now, _: jax.lax.cond(now.step < num_steps, slot, nothing, now)  # noqa: E731
     _, seen = jax.lax.scan(any_left, begin, None, length=num_steps + extra)
     put = lambda column, index, size: jnp.zeros((size + 1, *column.shape[1:])).at[index].set(column)[:size]  # noqa: E731
     states = [put(column, seen.step, num_steps) for column in (seen.t, seen.q, seen.p)]
-    return Values(*states, *(put(column, seen.row, max_impacts) for column in seen.impact))
+    impacts = [put(column, seen.row, max_impacts) for column in seen.impact]
+    return Values(*states, *impacts, put(seen.control, seen.step, num_steps))
+
+
+def _controlled(method: Any, system: Any, params: Any, n: int) -> tuple[Any, Any]:
+    """The system under a command, to be differentiated and held fixed, and the controller at the start of a step."""
+    ask, controller = sampler(system, params, n), system.controller
+    if ask is None:
+        return None, None
+
+    def bind(row):
+        held, u = lambda u, params: method.bind(system.holding(u), params, n), controller.command(row)
+        return held(u, params), held(*jax.lax.stop_gradient((u, params)))
+
+    def sample(row, q, p, t, step):
+        return jnp.where(step % controller.every == 0, ask(row, q, p, t), row)
+
+    return bind, sample
 
 
 def _at(index: int) -> Array:
@@ -251,7 +300,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
         after_leg = after_leg._replace(q=jnp.where(close, after_leg.q, jnp.nan), p=jnp.where(close, after_leg.p, jnp.nan))
         q_end, p_end = jnp.where(close, q_end, jnp.nan), jnp.where(close, p_end, jnp.nan)
     step = jnp.where(hits, script.num_steps, now.step).astype(jnp.int32)
-    return after_leg, _Seen(step, t, q_end, p_end, written, row)
+    return after_leg, _Seen(step, t, q_end, p_end, written, row, now.control)
 
 
 def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
@@ -278,12 +327,14 @@ def _ended(script: _Script, mechanics: Mechanics, now: _Now, q, p, t_end, impact
     after = now._replace(q=q, p=p, t=t_end, step=now.step + 1, row=now.row + hit)
     after, q_end, p_end = _recentred(script, mechanics, after)
     row = _at(script.max_impacts) if row is None else row
-    return after, _Seen(now.step, t_end, q_end, p_end, row, impact)
+    return after, _Seen(now.step, t_end, q_end, p_end, row, impact, now.control)
 
 
 def _recentred(script: _Script, mechanics: Mechanics, now: _Now) -> tuple[_Now, Array, Array]:
     """The end of a step as the start of the next, in a chart of its own; and as a state of the system."""
     q, p = mechanics.place(now.q, now.p)
+    if script.sample is not None:
+        now = now._replace(control=script.sample(now.control, q, p, now.t, now.step))
     if script.flat:
         return now, q, p
     return now._replace(centre=q, q=jnp.zeros_like(now.q), p=p), q, p

@@ -1,5 +1,6 @@
 """Many elastic discs or spheres in a box: exact collisions, from an event queue with cell lists (numerics/event_queue.py)."""
 
+import html
 import math
 import time
 from dataclasses import dataclass
@@ -9,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from carom.errors import InputError
+from carom.results.views import view
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,34 @@ class BilliardRun:
     def __repr__(self) -> str:
         many = f"{len(self.billiard.q0)} {self.billiard.name} to t = {self.t[-1]:g}"
         return f"{many}: {self.pairs[-1]} collisions, {self.walls[-1]} with walls"
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run, as plain Python."""
+        return {
+            "name": self.billiard.name,
+            "bodies": len(self.billiard.q0),
+            "t_end": float(self.t[-1]),
+            "collisions": int(self.pairs[-1]),
+            "collisions_with_walls": int(self.walls[-1]),
+            "energy_error_max": float(np.max(np.abs(self.energy_error))),
+            "momentum_error_max": float(np.max(self.momentum_error)),
+            "smallest_gap": float(np.min(self.smallest_gap)),
+            "seconds": self.seconds,
+            "compile_seconds": self.compile_seconds,
+        }
+
+    def plot(self, path: "str | Path | None" = None) -> "Figure":
+        """Where the bodies are at the end, how their speeds are distributed, what was kept; saved if a path is given."""
+        return view("plot_billiard")(self, path)
+
+    def report(self, path: "str | Path", title: str | None = None) -> "Path":
+        """Write one HTML file with the picture and the numbers. It needs no network."""
+        return view("report_billiard")(self, path, title)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th style='text-align: left'>{key.replace('_', ' ')}</th><td>{value}</td></tr>"
+                       for key, value in self.summary().items() if key != "name")  # fmt: skip
+        return f"<b>{html.escape(self.billiard.name)}</b><table>{rows}</table>"
 
     def to_xarray(self) -> "xr.Dataset":
         """A labelled dataset with the dimensions `time`, `body` and `axis`."""

@@ -1,11 +1,13 @@
-"""Pictures of ensembles."""
+"""Pictures of many: ensembles, gases of bodies, bifurcation diagrams."""
 
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 
 from carom.report.plots import COLOURS, STYLE, _finished
 
@@ -17,7 +19,8 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
     the largest energy error of each lane."""
     count = min(3, ensemble.q.shape[2])
     space = ensemble.system.space
-    names = space.names if space is not None else [f"q{i}" for i in range(count)]
+    given = zip(space.names, space.units, strict=True) if space is not None else ((f"q{i}", "") for i in range(count))
+    names = [f"{name} [{unit}]" if unit else name for name, unit in given]
     lanes = np.unique(np.linspace(0, len(ensemble) - 1, MOST_LANES).astype(int))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 1.2 + 1.7 * (count + 1)), layout="constrained")
@@ -48,3 +51,54 @@ def _range(values: np.ndarray) -> tuple[float, float] | None:
         return None
     low, high = float(np.min(values)), float(np.max(values))
     return (low, high) if high - low > 1e-9 * max(1.0, abs(low)) else (low - 0.5, high + 0.5)
+
+
+def plot_billiard(run: Any, path: str | Path | None = None) -> Figure:
+    """The bodies at the end; their speeds beside the Maxwell distribution of the same energy; what was kept."""
+    billiard, dim = run.billiard, run.q.shape[2]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8.5, 6.4), layout="constrained")
+        grid = figure.subplots(2, 2, width_ratios=[1.2, 1])
+        room, speeds, kept, counts = grid[0, 0], grid[0, 1], grid[1, 0], grid[1, 1]
+        q = run.q[-1]
+        circles = [Circle((x, y), r) for (x, y), r in zip(q[:, :2], billiard.radius, strict=True)]
+        room.add_collection(PatchCollection(circles, facecolor=COLOURS[1], alpha=0.5 if dim == 2 else 0.15, linewidth=0))
+        room.set(xlim=(0, billiard.box[0]), ylim=(0, billiard.box[1]), aspect="equal", xlabel="x", ylabel="y")
+        room.set_title(f"t = {run.t[-1]:g}" + ("" if dim == 2 else ", seen along z"), loc="left", fontsize=10)
+        energies = 0.5 * billiard.mass * np.sum(run.v[-1] ** 2, axis=1)
+        mean = float(np.mean(energies))
+        edges = np.linspace(0, max(float(energies.max()), 1e-300), 30)
+        speeds.hist(energies, edges, density=True, color=COLOURS[2])
+        x = np.linspace(edges[1] / 20, edges[-1], 200)
+        temperature = 2 * mean / dim  # Maxwell: ∝ x^{d/2 − 1} e^{−x/T}
+        weight = np.exp(-x / temperature) * (1.0 if dim == 2 else 2 * np.sqrt(x / (np.pi * temperature))) / temperature
+        speeds.plot(x, weight, color=COLOURS[0])
+        speeds.set(xlabel="kinetic energy of a body", ylabel="density")
+        speeds.set_title("at the end, and Maxwell's", loc="left", fontsize=10)
+        kept.plot(run.t, run.energy_error, ".-", color=COLOURS[0], label="energy")
+        kept.plot(run.t, run.momentum_error, ".-", color=COLOURS[1], label="momentum")
+        kept.set(xlabel="time", ylabel="relative error")
+        kept.legend(fontsize=8)
+        counts.plot(run.t, run.pairs, ".-", color=COLOURS[1], label="of two bodies")
+        counts.plot(run.t, run.walls, ".-", color=COLOURS[3], label="with walls")
+        counts.set(xlabel="time", ylabel="collisions so far")
+        counts.legend(fontsize=8)
+        figure.suptitle(repr(run), x=0.01, ha="left", fontsize=11)
+        return _finished(figure, path)
+
+
+def plot_diagram(diagram: Any, path: str | Path | None = None, coordinate: int = 0) -> Figure:
+    """A dot for each state that was kept, above the value of the parameter: position and velocity of one coordinate."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8.5, 6.4), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        for axis, states, label in ((above, diagram.q, "q"), (below, diagram.v, "v")):
+            rows = states[:, :, coordinate]
+            axis.plot(np.repeat(diagram.values, rows.shape[1]), rows.ravel(), ",", color=COLOURS[1], alpha=0.8)
+            axis.set_ylabel(f"{label} of {diagram.coordinates[coordinate]}, once in each period")
+        below.set_xlabel(diagram.vary)
+        failed = int(np.sum(~diagram.ok))
+        lost = f", {failed} of them failed" if failed else ""
+        title = f"{len(diagram.values)} values of {diagram.vary}, {diagram.q.shape[1]} periods kept of each{lost}"
+        above.set_title(title, loc="left", fontsize=11)
+        return _finished(figure, path)

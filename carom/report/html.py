@@ -83,6 +83,7 @@ def _data(solution: Solution) -> dict[str, Any]:
             "names": list(hits.names),
         },
         "panels": _panels(solution),
+        "time": solution.time_label,
         "film": None if solution.film is None else _film(solution.film),
     }
 
@@ -94,11 +95,15 @@ def _pack(values: np.ndarray, kind: str) -> str:
 def _panels(solution: Solution) -> list[dict[str, Any]]:
     panels = [{"title": "(E − E₀) / |E₀|", "series": [_curve(solution.t, solution.energy_error, "energy")]}]
     for title, values, names in (
-        ("coordinates", solution.q, solution.coordinates),
+        ("coordinates", solution.q, solution.labels),
         ("momenta", solution.p, solution.directions),
     ):
         shown = _liveliest(values)
         panels.append({"title": title, "series": [_curve(solution.t, values[:, i], names[i]) for i in shown]})
+    if solution.commands is not None:
+        held = np.concatenate([solution.commands, solution.commands[-1:]])
+        series = [_curve(solution.t, held[:, i], f"u{i}" if held.shape[1] > 1 else "u") for i in _liveliest(held)]
+        panels.append({"title": "command", "series": series})
     if 0 < len(solution.impacts.names) <= MANY_CONTACTS:
         shown = sorted(np.argsort(np.nanmin(solution.gaps, axis=0), kind="stable")[:CURVES])
         curves = [{**_curve(solution.t, solution.gaps[:, i], solution.impacts.names[i]), "contact": int(i)} for i in shown]

@@ -64,10 +64,10 @@ def largest(t: np.ndarray, y: np.ndarray, intervals: int = 400) -> tuple[np.ndar
 
 def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
     """Coordinates, the smallest gap and the change of the energy against time, impacts marked; saved to `path` if given."""
-    names = solution.coordinates
+    names = solution.labels
     apart = len(names) <= 4  # a panel for each coordinate
     gaps = solution.smallest_gap
-    heights = [1.0] * (len(names) if apart else 1) + ([1.0] if gaps is not None else []) + [1.4]
+    heights = [1.0] * (len(names) if apart else 1) + [1.0] * ((gaps is not None) + (solution.commands is not None)) + [1.4]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 1.1 + 1.35 * sum(heights)), layout="constrained")
         axes = list(np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)))
@@ -81,9 +81,14 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
             axis = next(panels)
             _series(axis, solution, gaps, "smallest gap", COLOURS[2])
             axis.axhline(0, color=_INK, linewidth=0.8)
+        if solution.commands is not None:
+            axis = next(panels)
+            for i, column in enumerate(solution.commands.T):
+                axis.step(solution.t[:-1], column, where="post", color=COLOURS[(3 + i) % 8], linewidth=1.0)
+            axis.set_ylabel("command u")
         _series(next(panels), solution, solution.energy_error, "(E − E₀) / |E₀|", COLOURS[0], floor=1e-15)
         _mark_impacts(axes, solution.impacts.t)
-        axes[-1].set_xlabel("time")
+        axes[-1].set_xlabel(solution.time_label)
         axes[-1].set_xlim(*_limits(solution.t))
         axes[0].set_title(_headline(solution), loc="left", fontsize=11, color=_INK)
         figure.align_ylabels(axes)
@@ -179,8 +184,8 @@ def _many(axis: Axes, solution: Solution, names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         axis.plot(*envelope(solution.t, solution.q[:, i]), color=COLOURS[i % len(COLOURS)], linewidth=1.0, label=name)
     axis.set_ylabel("coordinates")
-    if len(names) <= 8:
-        axis.legend(loc="upper left", ncols=len(names), fontsize=8)
+    if len(names) <= 8:  # beside the curves, never on them
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), fontsize=8)
 
 
 def _readable(axis: Axes) -> None:

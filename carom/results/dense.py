@@ -25,8 +25,7 @@ class Dense:
     tangential ones, then the joints.
     """
 
-    t0: float
-    dt: float
+    t: np.ndarray  #           [N + 1]       the grid; steps are dt long, but for one that a stop cut short
     nodes: np.ndarray  #       [s]           in a step, from 0 to 1
     starts: np.ndarray  #      [N, n]        where each step starts
     velocities: np.ndarray  #  [N, s, n]     not a number in steps that were flown
@@ -54,18 +53,19 @@ class Dense:
             assert flight is not None
             nothing, r = np.full((steps, 1, n), np.nan), flight.impulses.shape[1]
             return Dense(
-                float(solution.t[0]), solution.dt, np.zeros(1), solution.q[:-1], nothing, np.zeros((steps, 1, r)),
+                solution.t, np.zeros(1), solution.q[:-1], nothing, np.zeros((steps, 1, r)),
                 np.zeros((steps + 1, r)), flight,
             )  # fmt: skip
         nodes = method.nodes
         weights = integrals(nodes, np.ones(1))[0]
-        gained = record.impulses + solution.dt * np.einsum("s,asr->ar", weights, record.forces)
+        gained = record.impulses + np.diff(solution.t)[:, None] * np.einsum("s,asr->ar", weights, record.forces)
         totals = np.concatenate([np.zeros((1, gained.shape[1])), np.cumsum(gained, axis=0)])
-        return Dense(float(solution.t[0]), solution.dt, nodes, solution.q[:-1], record.velocities, record.forces, totals, flight)
+        return Dense(solution.t, nodes, solution.q[:-1], record.velocities, record.forces, totals, flight)
 
     def q(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
-        held = self.starts[step] + self.dt * np.einsum("as,asn->an", integrals(self.nodes, part), self.velocities[step])
+        moved = np.einsum("as,asn->an", integrals(self.nodes, part), self.velocities[step])
+        held = self.starts[step] + np.diff(self.t)[step, None] * moved
         return self._or_flown(t, held, 0)
 
     def v(self, t: Any) -> np.ndarray:
@@ -80,16 +80,17 @@ class Dense:
     def interaction(self, t: Any) -> np.ndarray:
         """i(t): all forces and impulses up to t, (14) of [schindler2014]."""
         step, part = self._find(t)
-        held = self.totals[step] + self.dt * np.einsum("as,asr->ar", integrals(self.nodes, part), self.forces[step])
+        gained = np.einsum("as,asr->ar", integrals(self.nodes, part), self.forces[step])
+        held = self.totals[step] + np.diff(self.t)[step, None] * gained
         return held if self.flight is None else held + self.flight.interaction(_times(t))
 
     def _find(self, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """The step a time falls into, and where in it; a time on the grid belongs to the step that starts there."""
-        along = (_times(t) - self.t0) / self.dt
-        if np.any((along < -1e-9) | (along > len(self.starts) * (1 + 1e-12) + 1e-9)):
-            raise InputError(f"dense output reaches from t = {self.t0:g} to {self.t0 + len(self.starts) * self.dt:g}")
-        step = np.clip(np.floor(along).astype(int), 0, len(self.starts) - 1)
-        return step, along - step
+        t, slack = _times(t), 1e-9 * (self.t[1] - self.t[0])
+        if np.any((t < self.t[0] - slack) | (t > self.t[-1] * (1 + 1e-12) + slack)):
+            raise InputError(f"dense output reaches from t = {self.t[0]:g} to {self.t[-1]:g}")
+        step = np.clip(np.searchsorted(self.t, t, side="right") - 1, 0, len(self.starts) - 1)
+        return step, (t - self.t[step]) / np.diff(self.t)[step]
 
     def _or_flown(self, t: Any, held: np.ndarray, which: int) -> np.ndarray:
         """Values of a step, or those of the flight where the step was flown."""
@@ -108,6 +109,7 @@ class Flight:
     p: np.ndarray  #           [m, n]   after the impact
     impact_t: np.ndarray  #    [i]
     impulses: np.ndarray  #    [i + 1, r]  summed up
+    commands: np.ndarray  #    [m, u]   of a controller, held from there on
     solution: Any
 
     @staticmethod
@@ -120,13 +122,16 @@ class Flight:
         flown = np.ones(len(hits), bool) if record is None else np.isnan(record.velocities).any(axis=(1, 2))[hits.step]
         impulses = np.asarray(_impulses(solution))[flown]
         summed = np.concatenate([np.zeros((1, impulses.shape[1])), np.cumsum(impulses, axis=0)])
-        return Flight(t[order], q[order], p[order], hits.t[flown], summed, solution)
+        held = np.zeros((len(solution.t) - 1, 0)) if solution.commands is None else solution.commands
+        held = np.concatenate([held, held[-1:], held[np.minimum(hits.step, len(held) - 1)]])
+        return Flight(t[order], q[order], p[order], hits.t[flown], summed, held[order], solution)
 
     def at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q and v."""
         last = np.maximum(np.searchsorted(self.t, t, side="right") - 1, 0)
         run = self.solution
-        q, v = _flown(run.method, run.system, run.params, self.q[last], self.p[last], self.t[last], t - self.t[last])
+        legs = self.q[last], self.p[last], self.t[last], t - self.t[last], self.commands[last]
+        q, v = _flown(run.method, run.system, run.params, *legs)
         return np.asarray(q), np.asarray(v)
 
     def interaction(self, t: np.ndarray) -> np.ndarray:
@@ -138,16 +143,16 @@ def _times(t: Any) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _flown(method, system, params, q, p, t, s):
+def _flown(method, system, params, q, p, t, s, commands):
     """The flow over parts of steps."""
-    mechanics = method.bind(system, params, q.shape[1])
-    flow = method.flow(mechanics)
+    plain = None if system.controller is not None else method.bind(system, params, q.shape[1])
 
-    def one(q, p, t, s):
-        out = flow(q, p, t, s)
+    def one(q, p, t, s, u):
+        mechanics = method.bind(system.holding(u), params, q.shape[0]) if plain is None else plain
+        out = method.flow(mechanics)(q, p, t, s)
         return out.q, mechanics.velocity(out.q, out.p, t + s)
 
-    return jax.lax.map(lambda args: one(*args), (q, p, t, s), batch_size=256)
+    return jax.lax.map(lambda args: one(*args), (q, p, t, s, commands), batch_size=256)
 
 
 def _impulses(solution: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,20 +38,27 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Status:
     """How a run ended. `ok` means that nothing went wrong: every step asked for was taken, the number of impacts asked for
-    reached, or the run was interrupted by hand."""
+    reached, a stop met, or the run was ended by a callback or interrupted by hand."""
 
     name: str
     message: str
     ok: bool
     step: int
     t: float
+    look: Callable[[], tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a run that ended well still has to say (`Solution.caveats`). Looked for when asked for: it needs the
+        energies and gaps of the whole run; `str(status)` and notebooks ask."""
+        return () if self.look is None else self.look()
 
     def __str__(self) -> str:
-        return self.message
+        return "; ".join([self.message, *(f"but {words}" for words in self.caveats)])
 
     def _repr_html_(self) -> str:
-        colour = "inherit" if self.ok else "#c4502d"
-        return f'<span style="color: {colour}"><b>{html.escape(self.name)}</b>: {html.escape(self.message)}</span>'
+        colour = "inherit" if self.ok and not self.caveats else "#c4502d"
+        return f'<span style="color: {colour}"><b>{html.escape(self.name)}</b>: {html.escape(str(self))}</span>'
 
 
 def describe(code: int, step: int, t: float, impacts: "Impacts", method: Any, where: str) -> Status:
@@ -120,9 +127,13 @@ class Solution:
     name: str = "run"
     shape: Callable[..., Any] | None = None  #  (q, t, params) ↦ the parts of a picture, see carom/drawing.py
     record: Any = None  #      a StepRecord with a row per step, from timestepping methods and with stride 1
+    commands: np.ndarray | None = None  #           [num_steps, m]      what a controller's u was in each step
+    controller_memory: np.ndarray | None = None  #  [num_steps + 1, z]  and its memory, flat
+    since: tuple[int, float] | None = None  #       step and time from which steps have been dt long, where a stop cut one short
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "system", frozen(self.system))  # what is computed later is computed with the numbers of the run
+        object.__setattr__(self, "status", replace(self.status, look=lambda: self.caveats))
 
     def _physics(self) -> System:
         changed = changed_since(self.system)
@@ -138,6 +149,21 @@ class Solution:
         """The names of the coordinates."""
         space = self.system.space
         return tuple(space.names) if space is not None else tuple(f"q{i}" for i in range(self.q.shape[1]))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The coordinates as axes name them: with their units, where the space has some."""
+        units = self.units
+        return tuple(f"{name} [{unit}]" if unit else name for name, unit in zip(self.coordinates, units, strict=True))
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        return self.system.space.units if self.system.space is not None else ("",) * self.q.shape[1]
+
+    @cached_property
+    def time_label(self) -> str:
+        unit = self.system.space.time_unit if self.system.space is not None else ""
+        return f"time [{unit}]" if unit else "time"
 
     @cached_property
     def directions(self) -> tuple[str, ...]:
@@ -272,6 +298,9 @@ class Solution:
         gaps: dict[str, Any] = {} if self.smallest_gap is None else {"smallest_gap": ("time", self.smallest_gap)}
         if 0 < len(hits.names) <= MANY_CONTACTS:
             gaps["gaps"] = (("time", "contact"), self.gaps)
+        if self.commands is not None and self.controller_memory is not None:  # in the step that ends at a time: none at the first
+            held = np.concatenate([np.full((1, self.commands.shape[1]), np.nan), self.commands])
+            gaps |= {"command": (("time", "actuator"), held), "controller_memory": (("time", "entry"), self.controller_memory)}
         return xr.Dataset(
             {
                 "q": (("time", "coordinate"), self.q, {"long_name": "configuration"}),
@@ -290,8 +319,9 @@ class Solution:
                 "impact_fallback": ("impact", hits.fallback),
             },
             coords={
-                "time": self.t,
+                "time": ("time", self.t, {"units": self.time_label[6:-1]} if self.time_label != "time" else {}),
                 "coordinate": np.array(self.coordinates, dtype=object),
+                **({"unit": ("coordinate", np.array(self.units, dtype=object))} if any(self.units) else {}),
                 "contact": np.array(hits.names, dtype=object),
                 "impact_time": ("impact", hits.t),
                 **({"direction": np.array(self.directions, dtype=object)} if along == "direction" else {}),
@@ -347,13 +377,14 @@ def mean_forces(solution: Solution) -> np.ndarray:
     total = np.zeros((solution.num_steps, len(names)))
     if solution.record is None:
         np.add.at(total, np.minimum(hits.step, len(total) - 1), hits.impulses)
-        return total / solution.dt
+        return total / np.diff(solution.t)[:, None]
     mechanics = solution.system.bind(solution.params, solution.q.shape[1])
     record, faces = solution.record, mechanics.contacts.num_faces
     weights = integrals(np.asarray(solution.method.nodes), np.ones(1))[0]
-    impulses = np.asarray(record.impulses) + solution.dt * np.einsum("s,asr->ar", weights, np.asarray(record.forces))
+    impulses = np.einsum("s,asr->ar", weights, np.asarray(record.forces)) * np.diff(solution.t)[:, None]
+    impulses = np.asarray(record.impulses) + impulses
     for face, contact in enumerate(mechanics.contacts.owner):
         total[:, contact] += np.nan_to_num(impulses[:, :faces])[:, face]
     flown = np.isnan(np.asarray(record.velocities)).any(axis=(1, 2))[np.minimum(hits.step, len(total) - 1)] if len(hits) else []
     np.add.at(total, hits.step[flown], hits.impulses[flown]) if len(hits) else None
-    return total / solution.dt
+    return total / np.diff(solution.t)[:, None]

@@ -116,10 +116,12 @@ def _header(solution: Solution, dataset: Any) -> dict[str, Any]:
         "versions": versions(),
         "name": solution.name,
         "dt": solution.dt,
+        "time_label": solution.time_label,
         "steps": solution.num_steps,
+        "since": solution.since,
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
-        "status": asdict(solution.status),
+        "status": {name: getattr(solution.status, name) for name in ("name", "message", "ok", "step", "t")},
         "method": asdict(method_record(solution.method)),
         "params": _leaves(solution.params)[0],
         "film": None if solution.film is None else [_part(part) for part in solution.film.parts],
@@ -221,12 +223,19 @@ def load(
         name=told["name"],
         shape=shape,
         record=_record(data),
+        commands=data["command"][1:] if "command" in data else None,
+        controller_memory=data.get("controller_memory"),
+        since=tuple(told["since"]) if told.get("since") else None,  # pyright: ignore[reportArgumentType]
     )
     for name in ("v", "energy", "gaps", "smallest_gap"):  # what the solution would compute when asked
         if name in data:
             solution.__dict__[name] = data[name]
     if told["film"] is not None and shape is None:
         solution.__dict__["film"] = _film(told["film"], data)
+    if "unit" in data:
+        solution.__dict__["units"] = tuple(str(unit) for unit in data["unit"])
+    if told.get("time_label"):
+        solution.__dict__["time_label"] = told["time_label"]
     if "direction" in data:
         solution.__dict__["directions"] = tuple(str(name) for name in data["direction"])
     if not contacts:

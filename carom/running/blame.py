@@ -17,6 +17,8 @@ def blame(system: System, params: Any, q: Any, v: Any, t: float, dt: float) -> s
     functions: list[tuple[str, Named]] = [
         (f"the {f.role}", f) for f in (system.force, system.constraints, system.lagrangian, system.hamiltonian) if f is not None
     ]
+    if system.controller is not None:  # its command may be at fault, but that is asked for at its own instants
+        functions = [(name, f) for name, f in functions if not f.asks_for("u")]
     functions += [(f"the gap of contact {c.name or i!r}", c.gap) for i, c in enumerate(system.contacts)]
     functions += [(f"joint {j.name or i!r}", j.g) for i, j in enumerate(system.joints)]
     q, v = jnp.asarray(q), jnp.asarray(v)

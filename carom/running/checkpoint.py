@@ -58,13 +58,18 @@ class Checkpoint:
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
-    def finished(self, **functions: Any) -> Solution | None:
-        """The run itself, if it was finished before."""
+    def finished(self, **functions: Any) -> tuple[Solution | None, bool]:
+        """The run itself, if it was finished before, and whether it is all that is asked for: one of fewer steps goes on."""
         if not self.path.exists():
-            return None
-        self._compare(header(self.path).get("identity"), self.path)
-        shutil.rmtree(self.parts, ignore_errors=True)
-        return load(self.path, **functions)
+            return None, False
+        found = header(self.path).get("identity")
+        shorter = isinstance(found, dict) and int(found.get("num_steps", 0)) < int(self.identity["num_steps"])
+        self._compare({**found, "num_steps": self.identity["num_steps"]} if shorter else found, self.path)
+        run = load(self.path, **functions)
+        whole = not shorter or run.status.name != "ok"
+        if whole:
+            shutil.rmtree(self.parts, ignore_errors=True)
+        return run, whole
 
     def resume(self) -> tuple[list[np.ndarray], list[Any], list[Any], dict[str, Any]] | None:
         """States, impacts, records of steps and the last entry of the manifest; None where there is nothing to resume."""
@@ -86,7 +91,7 @@ class Checkpoint:
         if not parts:
             return None
         tables = [ImpactTable(*(jnp.asarray(data[f"impact_{name}"]) for name in ImpactTable._fields)) for data in loaded]
-        last = {**parts[-1], "q": loaded[-1]["q"], "p": loaded[-1]["p"]}
+        last = {**parts[-1], **{name: loaded[-1].get(name, np.zeros(0)) for name in ("q", "p", "control")}}
         names = [f"record_{name}" for name in StepRecord._fields]
         records = [StepRecord(*(data[name] for name in names)) for data in loaded if names[0] in data]  # pyright: ignore[reportArgumentType]
         return [data["states"] for data in loaded], tables, records, last
@@ -152,7 +157,7 @@ class Checkpoint:
         if self.records:
             joined |= {f"record_{n}": np.concatenate([getattr(r, n) for r in self.records]) for n in StepRecord._fields}
         file = self.parts / f"part-{len(self.manifest['parts']):06d}.npz"
-        data: dict[str, Any] = {"states": np.concatenate(self.states), "q": np.asarray(state.q), "p": np.asarray(state.p), **joined}
+        data: dict[str, Any] = {"states": np.concatenate(self.states), **state, **joined}
         digest = _flush(file, lambda stream: np.savez(stream, **data))
         entry = {"file": file.name, "sum": digest, "done": done, "seconds": seconds}
         manifest = {**self.manifest, "parts": [*self.manifest["parts"], entry]}
@@ -205,13 +210,14 @@ def _digest(content: bytes) -> str:
 # -- who a run is --------------------------------------------------------------------------------------------------------
 
 
-def identity(system: System, method: Any, problem: Any, **numbers: Any) -> dict[str, str]:
+def identity(system: System, method: Any, problem: Any, stops: Any = (), **numbers: Any) -> dict[str, str]:
     """What decides every bit of a run, as short texts that can be compared one by one."""
     known = versions()
     return {
         "system": digest_of(system, problem),
         "method": f"{type(method).__name__} {digest_of(method, problem)}",
         "params": digest_of(problem.params, problem),
+        "stop": digest_of(stops, problem) if stops else "",
         "q0": checksum(np.asarray(problem.q0)),
         "v0": checksum(np.asarray(problem.v0)),
         "t0": repr(float(problem.t0)),
@@ -236,8 +242,10 @@ def digest_of(tree: Any, problem: Any = None) -> str:
 
 def _of_function(function: Named, problem: Any) -> str:
     """What a function computes, whatever its text: the operations that JAX traces, and the constants in them."""
-    traced = jax.make_jaxpr(lambda q, v, t, params: function(q=q, v=v, p=v, t=t, params=params))(
-        problem.q0, problem.v0, problem.t0, problem.params
+    controller = problem.system.controller
+    held = {} if controller is None else {"u": jnp.zeros(controller.commands), "memory": controller.memory}
+    traced = jax.make_jaxpr(lambda q, v, t, params, held: function(q=q, v=v, p=v, t=t, params=params, **held))(
+        problem.q0, problem.v0, problem.t0, problem.params, held
     )
     constants = [checksum(np.asarray(constant)) for constant in traced.consts]
     return f"{function.role} {function.wanted} {_without_addresses(str(traced))} {constants}"

@@ -11,6 +11,7 @@ import numpy as np
 from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.named import frozen, traced_in
+from carom.results.solution import Solution
 from carom.running.admissible import Here, check_constraints, find_massless, look
 from carom.running.options import check_system, check_untraced, number
 from carom.running.probes import check_joints, check_mass, check_signs
@@ -80,6 +81,14 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     _check_gaps(probe, names, lambda: _closest(system, params, *at) if plain else None)
     needs = system.needs | _hidden_needs(probe, touches)
     return Problem(system, at[0], v, p, at[2], params, names, owner, needs)
+
+
+def problem_of(run: Solution) -> Problem:
+    """The problem of a run that was made before."""
+    params = jax.tree.map(jnp.asarray, run.params)
+    names, owner = _contacts(run.system, params, run.q.shape[1])
+    q, v, p, t = (jnp.asarray(x[0]) for x in (run.q, run.v, run.p, run.t))
+    return Problem(run.system, q, v, p, t, params, names, owner, run.system.needs)
 
 
 @eqx.filter_jit

@@ -1,69 +1,43 @@
 """A run that goes on: the same system and method from where it ended, and one solution of both parts."""
 
-from dataclasses import fields, replace
-
-import jax
 import numpy as np
 
-from carom.errors import InputError, SolveError
-from carom.results.solution import Impacts, Solution, Status
-from carom.running.options import whole
-from carom.running.solve import solve
+from carom.errors import InputError
+from carom.methods.stops import stops_of
+from carom.named import frozen
+from carom.results.solution import Solution
+from carom.running.checks import problem_of
+from carom.running.host_loop import Asked, March
+from carom.running.options import check_method, whole
+from carom.running.progress import Bar
+from carom.running.solve import checked
+from carom.running.tracing import check_stops
 
 
-def extend(solution: Solution, num_steps: int, *, throw: bool = True, progress: bool | None = None) -> Solution:
-    """`solution` and `num_steps` more steps, as one run. Time goes on, and so do the numbers of steps in the table of impacts."""
+def extend(
+    solution: Solution, num_steps: int, *, stop: object = None, throw: bool = True, progress: bool | None = None
+) -> Solution:
+    """`solution` and `num_steps` more steps, as one run: what solve would have returned for all of them at once, bit for bit with
+    methods that keep nothing from step to step. Time and the numbers of steps go on, and a controller keeps its memory. After a
+    stop, the grid starts anew at its instant."""
     more = whole(num_steps, "num_steps")
     if not solution.status.ok:
         raise InputError(f"a run that failed has no end to go on from: {solution.status.message}")
-    stride = max(1, round((solution.t[-1] - solution.t[0]) / solution.dt / max(len(solution.t) - 1, 1)))
-    if solution.num_steps % stride:
+    check_method(solution.method)
+    stride = _stride(solution)
+    if solution.status.name != "stopped" and (solution.num_steps - (solution.since or (0, 0))[0]) % stride:
         raise InputError(f"this run kept every {stride}-th step, and not its last: run it again for a multiple of {stride} steps")
-    rest = solve(
-        solution.system,
-        solution.method,
-        solution.q[-1],
-        p0=solution.p[-1],
-        t0=float(solution.t[-1]),
-        dt=solution.dt,
-        num_steps=more,
-        params=solution.params,
-        stride=stride,
-        throw=False,
-        progress=progress,
-    )
-    whole_run = _joined(solution, rest, stride)
-    if throw and not whole_run.status.ok:
-        raise SolveError(f"{whole_run.status.message}. What was computed before is in .solution of this error", whole_run)
-    return whole_run
+    problem = problem_of(solution)
+    stops = frozen(stops_of(stop))
+    check_stops(stops, solution.q[0], problem.params, solution.p.shape[1])
+    asked = Asked(solution.dt, solution.num_steps + more, stride=stride, stops=stops)
+    march = March(solution.method, problem, asked, earlier=solution)
+    march.compile()
+    interrupted = march.go(Bar(progress))
+    return checked(march.solution(solution.name, solution.shape, interrupted), throw)
 
 
-def _joined(first: Solution, rest: Solution, stride: int) -> Solution:
-    done = first.num_steps
-    names = [f.name for f in fields(Impacts) if f.name not in ("names", "step")]
-    table = {name: np.concatenate([getattr(first.impacts, name), getattr(rest.impacts, name)]) for name in names}
-    hits = Impacts(**table, step=np.concatenate([first.impacts.step, rest.impacts.step + done]), names=first.impacts.names)
-    record = None
-    if first.record is not None and rest.record is not None:
-        record = jax.tree.map(lambda a, b: np.concatenate([a, b]), first.record, rest.record)
-    count = len(first.t) + len(rest.t) - 1
-    return replace(
-        first,
-        t=first.t[0] + first.dt * stride * np.arange(count),
-        q=np.concatenate([first.q, rest.q[1:]]),
-        p=np.concatenate([first.p, rest.p[1:]]),
-        impacts=hits,
-        status=_later(rest.status, done),
-        steps=done + rest.num_steps,
-        seconds=first.seconds + rest.seconds,
-        compile_seconds=first.compile_seconds + rest.compile_seconds,
-        record=record,
-    )
-
-
-def _later(status: Status, done: int) -> Status:
-    step = status.step + done
-    text = status.message.replace(f"step {status.step} ", f"step {step} ").replace(
-        f"{status.step} steps taken", f"{step} steps taken"
-    )
-    return replace(status, step=step, message=text)
+def _stride(solution: Solution) -> int:
+    if len(solution.t) == solution.num_steps + 1:
+        return 1
+    return max(1, int(np.round((solution.t[1] - solution.t[0]) / solution.dt)))

@@ -95,18 +95,34 @@ def available_memory() -> float | None:
         return None
 
 
-def check_options(method: Any, stride: Any, max_impacts: Any, checkpoint: Any, every: Any) -> None:
+def check_options(
+    method: Any, stride: Any, max_impacts: Any, checkpoint: Any, every: Any, callback: Any = None, callback_every: Any = None
+) -> None:
     check_method(method)
     whole(stride, "stride")
     if max_impacts is not None:
         whole(max_impacts, "max_impacts")
     if checkpoint is not None and not isinstance(checkpoint, (str, bytes)) and not hasattr(checkpoint, "__fspath__"):
         raise InputError(f"checkpoint must be the name of a *.zarr; got {checkpoint!r}")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of a snapshot (step, t, q, p, num_impacts); got {callback!r}")
+    if callback_every is not None:
+        whole(callback_every, "callback_every", of=" of steps")
+        if callback is None:
+            raise InputError("callback_every says how often the callback is called: pass callback= too")
     if every is None:
         return
     whole(every, "every", of=" of steps")
     if checkpoint is None:
         raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
+
+
+def refuse_stop(stop: Any, verb: str) -> None:
+    """Only `solve` ends a run at an instant: the others have rows of one length for all."""
+    if stop is not None:
+        raise InputError(
+            f"{verb} takes every step that is asked for, and has no stop: carom.solve does; or look for the zero in what comes out"
+        )
 
 
 def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **numbers: Any) -> None:

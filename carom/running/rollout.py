@@ -11,7 +11,7 @@ from carom.methods.method import State
 from carom.methods.replay import Run, run
 from carom.named import frozen, traced_in
 from carom.running.checks import needs_of
-from carom.running.options import check_pure
+from carom.running.options import check_pure, refuse_stop
 from carom.running.tracing import explained
 from carom.system.system import System
 
@@ -27,14 +27,16 @@ def rollout(
     params: Any = None,
     t0: Any = 0.0,
     max_impacts: int = 64,
+    stop: Any = None,
 ) -> Run:
     """Simulate inside a traced computation: no checks of values, no host loop, a fixed number of rows for impacts.
 
     First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
     impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
-    order of impacts to another. Second derivatives are not supported. `run.status` is 0 for a good run; after a failure, or with
+    order of impacts to another. Second derivatives are refused. `run.status` is 0 for a good run; after a failure, or with
     more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
+    refuse_stop(stop, "carom.rollout")
     check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
     q, v, t = jnp.asarray(q0, float), jnp.asarray(v0, float), jnp.asarray(t0, float)
     space = system.space
@@ -44,7 +46,7 @@ def rollout(
         raise InputError(f"q0 and v0 must be {lengths}; got shapes {q.shape} and {v.shape} (use jax.vmap for many)")
     needs = needs_of(system)
     require(needs, method, "gradients")
-    system = frozen(system)
+    system = frozen(system.on_grid(dt))
     blind = traced_in(system)
     if blind is not None:
         raise InputError(

@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import CaromError, InputError
+from carom.methods.stops import Stop
 from carom.named import Named
 from carom.running.indices import out_of_range
+from carom.system.controller import Controller
 from carom.system.system import System
 from carom.xla.structure import depends_on
 
@@ -64,9 +66,12 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
     """Trace each user function once."""
     functions = [f for f in (system.lagrangian, system.hamiltonian, system.force, system.constraints) if f is not None]
     read: set[Any] = set()
+    held = {} if system.controller is None else _control(system.controller)
     for function in functions:
-        shape = _trace(function, q, params, dim, read)
+        shape = _trace(function, q, params, dim, read, **held)
         _check_shape(function.role, shape, q.size if dim is None else dim)
+    if system.controller is not None:
+        system.controller.check(_trace(system.controller.rule, q, params, dim, read, **held))
     for contact in system.contacts:
         gap = _trace(contact.gap, q, params, dim, read)
         where = f"contact {contact.name!r}" if contact.name else "a contact"
@@ -86,28 +91,45 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
         raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
 
 
-def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: set[Any]) -> Any:
-    """The shape and type of what a function returns."""
-    args = _arguments(q, dim, params)
+def check_stops(stops: tuple[Stop, ...], q: np.ndarray, params: Any, dim: int | None) -> None:
+    """Does each return one number?"""
+    for stop in stops:
+        shape = _trace(stop.function, q, params, dim, set())
+        if shape.size != 1:
+            raise InputError(f"the stop {stop.name!r} must return one number; it returns shape {shape.shape}")
 
-    def call(q, v, t, params):
+
+def _control(controller: Controller) -> dict[str, Any]:
+    """What only controlled systems ask for: u and the memory."""
+    memory = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), float), controller.memory)
+    return {"u": jax.ShapeDtypeStruct((controller.commands,), float), "memory": memory}
+
+
+def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: set[Any], **more: Any) -> Any:
+    """The shape and type of what a function returns."""
+    args = (*_arguments(q, dim, params), more)
+
+    def call(q, v, t, params, more):
         recorder = Recorder(params, function.role) if isinstance(params, dict) else params
         try:
-            value = function(q=q, v=v, p=v, t=t, params=recorder)
+            value = function(q=q, v=v, p=v, t=t, params=recorder, **more)
         finally:
             if isinstance(recorder, Recorder):
                 read.update(recorder.read)
         if value is None:
             raise InputError(f"the {function.role} returns nothing: is a return missing?")
-        return jnp.asarray(value)
+        return jax.tree.map(jnp.asarray, value)
 
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
     speed = "p" if function.role == "hamiltonian" else "v"
-    paths = jax.tree.leaves_with_path(args[3])
-    wrong = out_of_range(closed, ["q", speed, "t", *("params" + jax.tree_util.keystr(path) for path, _ in paths)])
+    labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *more.items())
+              for path, _ in jax.tree.leaves_with_path(tree)]  # fmt: skip
+    wrong = out_of_range(closed, ["q", speed, "t", *labels])
     if wrong is not None:
         raise InputError(f"the {function.role} reads {wrong}, which JAX would take for the nearest one that exists")
+    if isinstance(shape, tuple):  # of a controller
+        return shape
     kind = np.dtype(shape.dtype)
     if kind.kind == "c":
         raise InputError(f"the {function.role} returns complex numbers; take the real part, or abs")

@@ -34,6 +34,15 @@ class Space(eqx.Module):
         """The names of the entries of a velocity."""
         return self.names if self.dim == self.size else tuple(f"{i}" for i in range(self.dim))
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of each coordinate, for labels; empty where none is given."""
+        return ("",) * self.size
+
+    @property
+    def time_unit(self) -> str:
+        return ""
+
     @abstractmethod
     def retract(self, q: Float[Array, " size"], delta: Float[Array, " dim"]) -> Float[Array, " size"]:
         """The configuration that lies δ away from q."""
@@ -76,19 +85,44 @@ class Space(eqx.Module):
 
 
 class Euclidean(Space):
-    """ℝⁿ with named coordinates; retraction q + δ."""
+    """ℝⁿ with named coordinates; retraction q + δ.
+
+    - `names`: of the coordinates; `units`: of each of them, or one for all; `time`: the unit of time. Carom computes with numbers
+      and converts nothing: units are what plots, reports and tables write beside the names.
+    """
 
     dim: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
+    given_units: tuple[str, ...] = eqx.field(static=True)
+    given_time: str = eqx.field(static=True)
 
-    def __init__(self, dim: int, names: tuple[str, ...] | list[str] | None = None):
+    def __init__(
+        self,
+        dim: int,
+        names: tuple[str, ...] | list[str] | None = None,
+        units: str | tuple[str, ...] | list[str] = "",
+        time: str = "",
+    ):
         if not isinstance(dim, int) or dim < 1:
             raise InputError(f"a space needs at least one dimension, a whole number; got {dim!r}")
         names = tuple(names) if names is not None else tuple(f"q{i}" for i in range(dim))
         if len(names) != dim:
             raise InputError(f"{len(names)} names for {dim} coordinates: {', '.join(names)}")
-        self.dim, self.size, self.names = dim, dim, names
+        units = (units,) * dim if isinstance(units, str) else tuple(units)
+        if len(units) != dim or not all(isinstance(unit, str) for unit in (*units, time)):
+            raise InputError(
+                f"units must be one text, or one for each of the {dim} coordinates, as units=('m', 'rad'); got {units!r}"
+            )
+        self.dim, self.size, self.names, self.given_units, self.given_time = dim, dim, names, units, time
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return self.given_units
+
+    @property
+    def time_unit(self) -> str:
+        return self.given_time
 
     def retract(self, q: Float[Array, " n"], delta: Float[Array, " n"]) -> Float[Array, " n"]:
         return q + delta
@@ -137,6 +171,14 @@ class Power(Space):
         self.space, self.count = space, count
         self.dim, self.size = count * space.dim, count * space.size
         self.names = tuple(f"{name}{i}" for i in range(count) for name in space.names)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return self.space.units * self.count
+
+    @property
+    def time_unit(self) -> str:
+        return self.space.time_unit
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -191,6 +233,14 @@ class Product(Space):
         self.spaces = spaces
         self.dim, self.size = sum(s.dim for s in spaces), sum(s.size for s in spaces)
         self.names = tuple(name for space in spaces for name in space.names)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return tuple(unit for space in self.spaces for unit in space.units)
+
+    @property
+    def time_unit(self) -> str:
+        return next((space.time_unit for space in self.spaces if space.time_unit), "")
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -42,7 +42,16 @@ class Functions:
     def force(self, q, v, t) -> Float[Array, " dim"]:
         if not self.forced:
             return jnp.zeros(self.dim, q.dtype)
-        return jnp.asarray(self.system.force(q=q, v=v, t=t, params=self.params), q.dtype).reshape(self.dim)
+        force = self.system.force(q=q, v=v, t=t, params=self.params, u=self.command)
+        return jnp.asarray(force, q.dtype).reshape(self.dim)
+
+    @property
+    def command(self) -> Float[Array, " m"] | None:
+        """What the controller has told the actuators, held at the moment; zero outside of a run."""
+        system = self.system
+        if system.command is None and system.controller is not None:
+            return jnp.zeros(system.controller.commands)
+        return system.command
 
     def constraints(self, q, t) -> Float[Array, "m dim"]:
         """A of the velocity constraints A v = 0."""

@@ -26,6 +26,7 @@ from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
 from carom.system.contacts import Contacts
+from carom.system.controller import Controller
 from carom.system.functions import EPS_PER_GAP, Functions
 from carom.system.mechanics import LagrangianMechanics, Mechanics, Node
 from carom.system.system import System
@@ -45,7 +46,8 @@ class LumpedSystem(System):
     - `admissible(q, params)`: false where the potential has lost its meaning; a run that comes there ends.
     - `force(q, params)`: −∂V along each direction, by hand, where that is quicker than differentiating V. A test of the start
       compares the two.
-    - `external(q, v, t, params)`: forces that no potential has: dampers, drives, controls.
+    - `external(q, v, t, u, params)`: forces that no potential has: dampers, drives, controls.
+    - `controller`: as in `System`; its command `u` goes to `external`.
     """
 
     masses: Named
@@ -69,6 +71,7 @@ class LumpedSystem(System):
         admissible: Callable[..., Any] | None = None,
         force: Callable[..., Any] | None = None,
         external: Callable[..., Any] | None = None,
+        controller: Controller | None = None,
     ):
         masses = Named(mass, ("params",), "mass")
         height = Named(potential, ("q", "params"), "potential")
@@ -76,7 +79,7 @@ class LumpedSystem(System):
         def lagrangian(q, v, params):  # (1)
             return 0.5 * jnp.sum(masses(params=params) * v**2) - height(q=q, params=params)
 
-        super().__init__(lagrangian, contacts, external, space)
+        super().__init__(lagrangian, contacts, external, space, controller=controller)
         for contact in self.contacts:
             if separate and (contact.rough or contact.obstacle):
                 raise InputError(f"contact {contact.name!r}: separate contacts have neither friction nor several faces")

@@ -12,6 +12,7 @@ from carom.contact.joint import Joint, joints_of
 from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
+from carom.system.controller import Controller
 from carom.system.functions import Functions
 from carom.system.hamiltonian import HamiltonianMechanics
 from carom.system.mechanics import LagrangianMechanics, Mechanics
@@ -23,7 +24,8 @@ class System(eqx.Module):
     - `lagrangian(q, v, t, params)`: any subset of these, by name. Mass may depend on the configuration, terms linear in v
       and an explicit time are fine.
     - `contacts`: a list of `Contact`.
-    - `force(q, v, t, params)`: a covector added by the Lagrange–d'Alembert principle (drag, drive, control, dampers).
+    - `force(q, v, t, u, params)`: a covector added by the Lagrange–d'Alembert principle (drag, drive, control, dampers). `u` is the
+      command of the controller.
     - `joints`: a list of `Joint`.
     - `space`: a `Euclidean(n, names)`, to name the coordinates (otherwise the length of q0 decides); or `SO3()`, `SE3()`, a
       `Product` or a `Power` with them: q then holds unit quaternions, v angular velocities (and velocities) in the body, and
@@ -32,6 +34,7 @@ class System(eqx.Module):
     - `hamiltonian(q, p, t, params)`: instead of a Lagrangian.
     - `massless`: directions in which the Lagrangian has no kinetic energy, one per row. `solve` finds them by itself; a pure
       `rollout` has to be told.
+    - `controller`: a `Controller`, asked at fixed instants, whose command `u` is held in between.
     """
 
     transmits = False  # carom/system/lumped.py: contacts that the motion goes through
@@ -45,6 +48,8 @@ class System(eqx.Module):
     constraints: Named | None
     hamiltonian: Named | None
     massless: Float[Array, "r n"] | None
+    controller: Controller | None
+    command: Float[Array, " m"] | None  # that is held at the moment: set by the loop
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class System(eqx.Module):
         constraints: Callable[..., Any] | None = None,
         hamiltonian: Callable[..., Any] | None = None,
         massless: Any = None,
+        controller: Controller | None = None,
     ):
         known = ("q", "v", "t", "params")
         if (lagrangian is None) == (hamiltonian is None):
@@ -66,7 +72,9 @@ class System(eqx.Module):
         self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
         self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
         self.contacts = contacts_of(contacts)
-        self.force = None if force is None else Named(force, known, "force")
+        self.force = None if force is None else Named(force, (*known, "u"), "force")
+        self.controller, self.command = controller, None
+        self._check_controller()
         if space is not None and not isinstance(space, Space):
             raise InputError(f"space must be a carom.Euclidean, SO3, SE3 or a product of them; got {space!r}")
         self.space = space
@@ -76,6 +84,25 @@ class System(eqx.Module):
                 "joints are written for a lagrangian: give the system by one, or write the joints as velocity constraints"
             )
 
+    def _check_controller(self) -> None:
+        if self.controller is not None and not isinstance(self.controller, Controller):
+            raise InputError(f"controller must be a carom.Controller(rule, every=…); got {self.controller!r}")
+        asks = self.force is not None and self.force.asks_for("u")
+        if asks and self.controller is None:
+            raise InputError("the force asks for 'u', the command of a controller: pass controller=carom.Controller(rule, every=…)")
+        if self.controller is not None and not asks:
+            raise InputError("there is a controller, but no force that asks for its command 'u': write force=lambda u: …")
+
+    def on_grid(self, dt: Any) -> "System":
+        """With a controller that counts in steps of dt."""
+        if self.controller is None:
+            return self
+        return eqx.tree_at(lambda s: s.controller, self, self.controller.on_grid(dt))
+
+    def holding(self, command: Any) -> "System":
+        """While this command is held."""
+        return eqx.tree_at(lambda s: s.command, self, command, is_leaf=lambda x: x is None)
+
     @property
     def needs(self) -> frozenset[str]:
         """What this system asks of a method, as far as its parts tell: see `carom.methods.capabilities`."""
@@ -84,9 +111,8 @@ class System(eqx.Module):
             found.add("interfaces" if self.transmits else "contacts")
         for contact in self.contacts:
             found |= contact.needs
-        for part, need in ((self.force, "forces"), (self.constraints, "constraints"), (self.hamiltonian, "hamiltonian")):
-            if part is not None:
-                found.add(need)
+        parts = {"forces": self.force, "constraints": self.constraints, "hamiltonian": self.hamiltonian}
+        found |= {need for need, part in {**parts, "controller": self.controller}.items() if part is not None}
         if self.joints:
             found.add("joints")
         if self.massless is not None:

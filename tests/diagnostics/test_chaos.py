@@ -7,7 +7,7 @@ from conftest import TRAPEZOIDAL
 from scipy.optimize import brentq
 
 import carom
-from carom.diagnostics import lyapunov, periodic_orbit, poincare
+from carom.diagnostics import bifurcation, lyapunov, periodic_orbit, poincare
 
 RADIUS, DISTANCE = 1.0, 3.0
 DISCS = carom.System(
@@ -83,3 +83,36 @@ def test_the_section_of_an_oscillator_is_a_point():
     assert len(up.t) == 3 and np.max(np.abs(up.q)) < 1e-12 and np.all(up.v > 0)
     assert np.diff(up.t) == pytest.approx(2 * np.pi, abs=1e-5)  # order 4 at dt = 0.05
     assert len(poincare(run, lambda q: q[0], direction=0).t) == 6 and len(poincare(run, lambda q: q[0] - 5).t) == 0
+
+
+def test_a_bifurcation_diagram_shows_where_the_period_doubles(tmp_path):
+    """Γ = 1.45, 1.5 | 1.56, 1.6 around 1.5268: one state per period, then two; and the one state is where it must be."""
+    gammas = [1.45, 1.5, 1.56, 1.6]
+    phase = np.arccos(np.pi * (1 - E) / (1 + E) / gammas[0])
+    start = [gammas[0] * np.sin(phase) + np.pi * 0.5 - 0.125], [np.pi - 0.5]
+    arguments = {"dt": PERIOD / 64, "num_steps": 64, "t0": float(phase) + 0.5, "settle": 300, "keep": 8}
+    found = bifurcation(TABLE, TRAPEZOIDAL, *start, vary="gamma", values=gammas, **arguments)
+    assert found.ok.all() and found.branches(1e-5).tolist() == [1, 1, 2, 2]
+    for i, gamma in enumerate(gammas[:2]):
+        at = np.arccos(np.pi * (1 - E) / (1 + E) / gamma)
+        since = phase + 0.5 - at
+        exact = gamma * np.sin(at) + np.pi * since - since**2 / 2, np.pi - since
+        np.testing.assert_allclose([found.q[i, -1, 0], found.v[i, -1, 0]], exact, atol=1e-6)  # multipliers to the 300th power
+    assert np.ptp(found.q[3, :, 0]) > 0.05  # the control: two states are far apart
+    figure = found.plot(tmp_path / "diagram.png")
+    assert "gamma" in figure.axes[1].get_xlabel() and (tmp_path / "diagram.png").stat().st_size > 1000
+    for words, changes in {"by its name": {"params": [1.0]}, "finite numbers": {"values": []}, "settle": {"settle": 0}}.items():
+        with pytest.raises(carom.InputError, match=words):
+            bifurcation(TABLE, TRAPEZOIDAL, *start, **{"vary": "gamma", "values": gammas, **arguments, **changes})
+
+
+def test_what_maps_of_states_cannot_be_made_of_is_refused():
+    spin = carom.System(lambda v: 0.5 * v @ v, space=carom.SO3())
+    driven = carom.System(
+        lambda v: 0.5 * v @ v, force=lambda u: u, controller=carom.Controller(lambda q, memory: (-q[0], memory), every=1)
+    )
+    rows = [(spin, [1.0, 0, 0, 0], [0.0, 0, 1.0], "vector spaces"), (driven, [0.0], [1.0], "memory is a state")]
+    for system, q0, v0, words in rows:
+        for call in (lyapunov, periodic_orbit):
+            with pytest.raises(carom.InputError, match=words):
+                call(system, TRAPEZOIDAL, q0, v0, dt=0.1, num_steps=10)

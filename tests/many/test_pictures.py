@@ -34,3 +34,50 @@ def test_it_is_kept(some, tmp_path):
 
 def test_a_notebook_shows_it(some):
     assert "&lt;balls&gt;" in some._repr_html_() and "<td>9</td>" in some._repr_html_()
+
+
+def test_it_reports(some, tmp_path):
+    page = some.report(tmp_path / "deep" / "some.html", title="a & b").read_text()
+    assert "<h1>a &amp; b</h1>" in page and "&lt;balls&gt;" in page and "data:image/png;base64," in page
+    assert "http" not in page.replace("http-equiv", "") and "VariationalCollision" in page  # it needs no network
+    assert "that failed" not in page
+
+
+def test_lanes_that_failed_are_told_in_a_report(tmp_path):
+    rests = carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[0], [carom.Contact(lambda q: q[0], restitution=0.3)])
+    lanes = carom.ensemble(rests, TRAPEZOIDAL, [[0.1], [9.0]], [0.0], dt=0.1, num_steps=12, progress=False)
+    assert lanes.ok.tolist() == [False, True]
+    page = lanes.report(tmp_path / "some.html").read_text()
+    assert "The first 1 of 1 lanes that failed" in page and "lane 0" in page and "MoreauJean" in page
+
+
+def test_axes_have_units(tmp_path):
+    space = carom.Euclidean(2, ("x", "angle"), units=("m", "rad"), time="s")
+    system = carom.System(lambda q, v: 0.5 * v @ v - q @ q, space=space)
+    run = carom.solve(system, TRAPEZOIDAL, [1.0, 0.5], [0.0, 0.0], dt=0.1, num_steps=5)
+    axes = run.plot().axes
+    assert [axis.get_ylabel() for axis in axes][:2] == ["x [m]", "angle [rad]"] and axes[-1].get_xlabel() == "time [s]"
+    page = run.report(tmp_path / "run.html").read_text()
+    assert '"angle [rad]"' in page and '"time": "time [s]"' in page
+    run.save(tmp_path / "run.zarr")
+    loaded = carom.load(tmp_path / "run.zarr")
+    assert loaded.labels == run.labels and loaded.time_label == "time [s]" and loaded.coordinates == ("x", "angle")
+    assert run.to_xarray()["time"].attrs["units"] == "s" and run.to_xarray()["unit"].values.tolist() == ["m", "rad"]
+    both = carom.Product([carom.SO3(), space])
+    assert both.units == ("", "", "", "", "m", "rad") and both.time_unit == "s" and carom.Power(space, 2).units[3] == "rad"
+    lanes = carom.ensemble(system, TRAPEZOIDAL, [[1.0, 0.5]], [0.0, 0.0], dt=0.1, num_steps=5, progress=False)
+    assert lanes.plot().axes[0].get_ylabel() == "x [m]"
+    plain = carom.solve(carom.System(lambda v: 0.5 * v @ v), TRAPEZOIDAL, [1.0], [0.0], dt=0.1, num_steps=2)
+    assert plain.labels == ("q0",) and plain.time_label == "time"  # the control
+    with pytest.raises(carom.InputError, match="units must be"):
+        carom.Euclidean(2, units=("m",))
+
+
+def test_eight_curves_and_their_legend_do_not_overlap():
+    chain = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, space=carom.Euclidean(8, [f"link {i}" for i in range(8)]))
+    run = carom.solve(chain, TRAPEZOIDAL, list(range(1, 9)), [0.0] * 8, dt=0.1, num_steps=50)
+    figure = run.plot()
+    figure.draw_without_rendering()
+    axis = figure.axes[0]
+    assert axis.get_legend().get_window_extent().x0 >= axis.get_window_extent().x1
+    assert axis.get_legend().get_window_extent().x1 <= figure.bbox.x1

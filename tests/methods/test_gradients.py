@@ -147,3 +147,28 @@ def test_a_failed_rollout_is_not_a_trajectory():
     run = carom.rollout(system, TRAPEZOIDAL, [1.0], [0.0], dt=0.01, num_steps=300)
     assert int(run.status) != 0
     assert bool(jnp.isnan(run.q[-1, 0])) and bool(jnp.isfinite(run.q[100, 0]))
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [jax.hessian, lambda f: jax.jacfwd(jax.jacfwd(f)), lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.jit(jax.hessian(f))],
+)
+def test_second_derivatives_are_refused_not_wrong(twice):
+    """The replay has exact first derivatives only; the second ones of its Newton steps would be wrong."""
+
+    def height(x):
+        system = carom.System(lambda q, v, params: 0.5 * v @ v - params["g"] * q[0], [carom.Contact(lambda q: q[0])])
+        return carom.rollout(system, TRAPEZOIDAL, jnp.ones(1), jnp.zeros(1), dt=0.1, num_steps=8, params={"g": x}).q[-1, 0]
+
+    with pytest.raises(carom.InputError, match="second derivatives of a run"):
+        twice(height)(G)
+
+
+def test_control_the_first_ones_are_there_and_can_be_mapped():
+    def height(x):
+        system = carom.System(lambda q, v, params: 0.5 * v @ v - params["g"] * q[0], [carom.Contact(lambda q: q[0])])
+        return carom.rollout(system, TRAPEZOIDAL, jnp.ones(1), jnp.zeros(1), dt=0.1, num_steps=8, params={"g": x}).q[-1, 0]
+
+    several = jax.vmap(jax.grad(height))(jnp.array([G, 5.0]))
+    exact = [float(jax.grad(lambda g, k=k: bounce(jnp.array([1.0, 0.0, g]), k, 0.8)[0])(g)) for g, k in ((G, 1), (5.0, 1))]
+    assert several == pytest.approx(np.asarray(exact), rel=1e-9)

@@ -78,6 +78,13 @@ def test_cost_grows_about_linearly_with_the_number_of_bodies():
     assert many.seconds < 40 * few.seconds  # 10 · log(2e4)/log(2e3) = 13, and a noisy machine; quadratic cost would be 100
 
 
+def test_it_is_drawn_and_reported(gas, tmp_path):
+    page = gas.report(tmp_path / "gas.html").read_text()
+    assert "400 discs" in page and "data:image/png" in page and f"{gas.pairs[-1]:,}" in page and 'src="http' not in page
+    assert gas.plot(tmp_path / "gas.png").axes[0].get_xlim() == (0, gas.billiard.box[0])
+    assert "collisions with walls" in gas._repr_html_() and gas.summary()["bodies"] == 400
+
+
 def test_bad_input_is_refused():
     with pytest.raises(carom.InputError, match="lattice, which is full at filling"):
         discs(100, filling=0.9)

@@ -14,9 +14,11 @@ def test_a_peg_that_was_passed_between_two_steps_is_told():
     assert run.status.ok and run.smallest_gap.min() < -0.01 and len(run.impacts) == 0  # the case that was silent
     (told,) = run.caveats
     assert "'peg' was passed through" in told and "nothing pushed" in told
-    assert run.summary()["caveats"] == [told]
+    assert run.summary()["caveats"] == [told] and run.status.caveats == (told,)  # in the summary, and in the status
+    assert told in str(run.status) and "was passed through" in run.status._repr_html_() and "#c4502d" in run.status._repr_html_()
     fine = carom.solve(system, carom.MoreauJean(), [-1.01, 0.012], [1.0, 0.0], dt=0.004, num_steps=600)
     assert fine.caveats == () and len(fine.impacts) == 1  # control
+    assert str(fine.status) == fine.status.message and fine.status.caveats == ()
 
 
 def test_steps_beyond_stability_are_told():

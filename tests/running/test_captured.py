@@ -19,7 +19,7 @@ import carom
 from carom.captured import freeze
 from carom.named import frozen
 from carom.running import checks
-from carom.running import solve as running
+from carom.running import host_loop as running
 
 gravity = 9.81
 numbers = [9.81, 0.0]

@@ -114,6 +114,7 @@ class Timestepping(Method):
             "friction",
             "moving walls",
             "forces",
+            "controller",
             "constraints",
             "joints",
             "hamiltonian",
@@ -128,10 +129,11 @@ class Timestepping(Method):
     def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
         """The step from (q, v). `differentiable`: in a form whose derivatives are exact, forwards and backwards."""
 
-    def refuses(self, needs: frozenset[str]) -> str | None:
-        if "contacts" in needs and "energy not quadratic" in needs:
-            return "the contact problem of a step is written for energies that are quadratic in the velocities"
-        return None
+    not_together: ClassVar = {
+        frozenset({"contacts", "energy not quadratic"}): (
+            "the contact problem of a step is written for energies that are quadratic in the velocities"
+        )
+    }
 
     def bind(self, system, params: Any, n: int) -> Mechanics:
         return system.bind(params, n, general=True).with_lagrangian()

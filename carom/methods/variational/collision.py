@@ -9,7 +9,7 @@ import numpy as np
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.methods import replay
-from carom.methods.method import Method, State, StepEnd, StepStart
+from carom.methods.method import LAW_OF_IMPACT, Method, State, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, OK
 from carom.methods.variational import interfaces
 from carom.methods.variational.flow import FlowMap
@@ -50,10 +50,11 @@ class VariationalCollision(Method):
     takes: ClassVar = frozenset(
         {
             "contacts", "restitution", "friction", "moving walls", "obstacles", "forces", "constraints", "joints", "hamiltonian",
-            "rotations", "nodes", "interfaces", "energy not quadratic", "massless",
+            "rotations", "nodes", "interfaces", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
     offers: ClassVar = Method.offers | {"gradients", "dense output", "lanes", "one kernel"}
+    not_together: ClassVar = LAW_OF_IMPACT
     keeps_nodes: ClassVar = True
 
     rule: Rule
@@ -106,15 +107,9 @@ class VariationalCollision(Method):
         return () if reflected or charts or system.needs & spoils else ("symplectic",)
 
     def refuses(self, needs: frozenset[str]) -> str | None:
-        if "friction" in needs and "energy not quadratic" in needs:
-            return "friction at impacts is written for energies that are quadratic in the velocities"
-        if "massless" in needs and "contacts along massless directions" in needs:
-            return "a gap that changes along a direction without mass has no law of impact"
-        if "massless" in needs and "rotations" in needs:
-            return "directions without mass are found on vector spaces only"
         if "nodes" in needs and not self.rule.steps_nodes and "interfaces" in needs:
             return "interfaces are located for Trapezoidal() and compositions of it"
-        return None
+        return super().refuses(needs)
 
     @property
     def impacts_reserved(self) -> int:

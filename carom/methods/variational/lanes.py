@@ -42,6 +42,7 @@ class LaneStates(NamedTuple):
     step: Int[Array, " lanes"]  #     steps taken
     impacts: Int[Array, " lanes"]
     status: Int[Array, " lanes"]
+    control: Any = ()  #              command and memory of controllers, [m + z, lanes]; nothing without one
 
 
 class LaneInputs(NamedTuple):

@@ -97,7 +97,7 @@
     const named = Math.min(18, Math.max(0, ...traces.filter((trace) => trace.showlegend).map((trace) => trace.name.length + 5)));
     const layout = { ...base(), ...yaxes, height: (narrow() ? 130 : 150) * count + 50, margin: { l: 72, r: named && !narrow() ? 24 + 7 * named : 12, t: narrow() ? 24 : 8, b: 40 }, hovermode: "x",
       hoverdistance: 30, dragmode: narrow() ? false : "zoom", uirevision: "keep",
-      xaxis: axis({ range: [t0, t1], title: { text: "time" }, anchor: "y" + (count + 1), domain: [0, 1] }) };
+      xaxis: axis({ range: [t0, t1], title: { text: plain(data.time) }, anchor: "y" + (count + 1), domain: [0, 1] }) };
     for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = narrow() // beside the panels or above them, never on the curves
       ? { x: 0, xanchor: "left", y: place(p)[1], yanchor: "bottom", orientation: "h", bgcolor: "rgba(0,0,0,0)", font: { size: 10 } }
       : { x: 1.005, xanchor: "left", y: place(p)[1], yanchor: "top", orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 10 }, itemwidth: 30, tracegroupgap: 0 };

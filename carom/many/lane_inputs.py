@@ -1,0 +1,135 @@
+"""What an ensemble is given: arrays with one row per lane, checked."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from carom.errors import InputError
+from carom.methods.variational.lanes import LaneInputs
+from carom.running.checks import Problem, check_problem, check_quaternions
+
+
+class Assembly(NamedTuple):
+    """How the parameters of one lane are put together: which leaves of the tree all lanes share."""
+
+    tree: Any
+    varies: tuple[bool, ...]
+
+    def __call__(self, shared: Sequence[Any], each: Sequence[Any]) -> Any:
+        ours, common = iter(each), iter(shared)
+        return jax.tree.unflatten(self.tree, [next(ours) if v else next(common) for v in self.varies])
+
+
+class CheckedLanes(NamedTuple):
+    q: Float[np.ndarray, "lanes n"]
+    v: Float[np.ndarray, "lanes n"]
+    p: Float[np.ndarray, "lanes n"]
+    dt: Float[np.ndarray, " lanes"]
+    energy: Float[np.ndarray, " lanes"]
+    shared: list[np.ndarray]
+    each: list[np.ndarray]
+    assembly: Assembly
+    problem: Problem  # of the first lane
+
+
+def check_lanes(system, q0s, v0s, dt, params, each, t0) -> CheckedLanes:
+    q, v = _rows(q0s, "q0s"), _rows(v0s, "v0s")
+    each = {key: np.asarray(value, float) for key, value in (each or {}).items()}
+    if each and not isinstance(params or {}, dict):
+        raise InputError("each gives parameters by name; params must then be a dict")
+    steps = np.atleast_1d(np.asarray(dt, float))
+    sizes = {"q0s": len(q), "v0s": len(v), "dt": len(steps)}
+    sizes |= {f"each[{key!r}]": len(value) if value.ndim else 0 for key, value in each.items()}
+    count = max(sizes.values())
+    for key, size in sizes.items():
+        if size != count and (size != 1 or key.startswith("each")):
+            raise InputError(f"{key} has {size} rows; there are {count} lanes")
+    if not np.all((steps > 0) & np.isfinite(steps)):
+        raise InputError(f"dt must be positive in every lane; it is {steps[~((steps > 0) & np.isfinite(steps))][0]}")
+    first = {**(params or {}), **{key: value[0] for key, value in each.items()}} if each else params
+    problem = check_problem(system, q[0], v[0], first, t0)
+    leaves, tree = jax.tree.flatten_with_path(problem.params)
+    varies = tuple(path[0].key in each if each else False for path, _ in leaves)
+    shared = [np.asarray(leaf) for (_, leaf), differs in zip(leaves, varies, strict=True) if not differs]
+    own = [each[path[0].key] for (path, _), differs in zip(leaves, varies, strict=True) if differs]
+    q, v = np.broadcast_to(q, (count, q.shape[1])), np.broadcast_to(v, (count, v.shape[1]))
+    steps, assembly = np.broadcast_to(steps, (count,)), Assembly(tree, varies)
+    p, energy = _check_starts(problem.system, assembly, shared, own, q, v, float(t0), problem.contact_names)
+    return CheckedLanes(q, v, p, steps, energy, shared, own, assembly, problem)
+
+
+def _rows(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers, one row per lane; got {value!r}") from error
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InputError(f"{name} must have the shape [lanes, coordinates]; got {array.shape}")
+    array = np.atleast_2d(array)
+    bad = np.flatnonzero(~np.all(np.isfinite(array), axis=1))
+    if len(bad):
+        raise InputError(f"{name}: lane {bad[0]} is {array[bad[0]]}; all entries must be finite numbers")
+    return array
+
+
+def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tuple[np.ndarray, np.ndarray]:
+    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles, with unit quaternions, and
+    with a velocity that its constraints allow."""
+    for lane, row in enumerate(q if "rotations" in system.needs else ()):
+        check_quaternions(system, row, f"lane {lane}: ")
+    momenta, energies = np.empty_like(v), np.empty(len(q))
+    piece = 1 << 16
+    for start in range(0, len(q), piece):
+        part = slice(start, start + piece)
+        inputs = LaneInputs(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
+        p, energy, gaps, width, slip, reach = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
+        momenta[part], energies[part] = p, energy
+        wrong = np.argwhere(np.abs(slip) > 1e-9 * (reach + 1e-300))
+        if len(wrong):
+            lane, row = wrong[0]
+            raise InputError(
+                f"lane {start + lane}: v0 violates the constraints: row {row} of A v0 is {slip[lane, row]:.6g}, and should be 0"
+            )
+        bad = np.flatnonzero(~np.all(np.isfinite(p), axis=1) | ~np.isfinite(energy))
+        if len(bad):
+            raise InputError(f"lane {start + bad[0]}: the lagrangian or its derivatives are not finite at the initial state")
+        deep = np.argwhere(~(gaps >= -width - 1e-14))
+        if len(deep) and not system.transmits:
+            lane, i = deep[0]
+            raise InputError(
+                f"lane {start + lane}: the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is "
+                f"{-gaps[lane, i]:.6g} deep"
+            )
+    return momenta, energies
+
+
+@eqx.filter_jit
+def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
+    def one(each, q, v):
+        m = system.bind(assembly(inputs.shared, each), q.shape[0])
+        t = jnp.asarray(inputs.t0, float)
+        some = m.contacts.num_contacts > 0
+        gaps, width = (m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)) if some else (jnp.zeros(0),) * 2
+        A = m.functions.constraints(q, t)
+        p = m.remove_reaction(q, m.momentum(q, v, t), t)
+        return p, m.energy(q, v, t), gaps, width, A @ v, jnp.abs(A) @ jnp.abs(v)
+
+    return jax.vmap(one)(inputs.each, q, v)
+
+
+def saved_steps(save: int | Sequence[int] | None, total: int) -> list[int]:
+    """The steps whose states are kept; the last one always."""
+    if save is None:
+        return [total]
+    wanted = np.arange(0, total + 1, save) if isinstance(save, (int, np.integer)) and save > 0 else np.asarray(save)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+        raise InputError(f"save must be a positive whole number or a list of steps; got {save!r}")
+    steps = sorted({*wanted.tolist(), total})
+    if steps[0] < 0 or steps[-1] > total:
+        raise InputError(f"save asks for step {steps[0] if steps[0] < 0 else steps[-1]}; there are 0 to {total}")
+    return steps

@@ -1,0 +1,174 @@
+"""Lyapunov exponents of the Sinai billiard and of the stadium.
+
+Sinai: a disc of radius R in the middle of a unit square. From one collision with the disc to the next the exponent is
+
+    λ = −2 log R + 1 − 4 log 2 + 27 ζ(3)/(2π²) + O(R log² R)                                [dahlqvist1997, abstract],
+
+and per unit of time it is divided by the mean free path (1 − πR²)/(2R) [chernov1997]. The stadium (half circles of radius 1,
+straight sides of length 2) has no closed formula. Both are also computed by a program that shares nothing with carom: rays, and the
+curvature of a wavefront, B⁺ = B⁻ + 2K/cos φ at a collision, B/(1 + τB) after a flight τ, and λ = Σ log|1 + τB| / T [chernov1997].
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TRAPEZOIDAL
+
+import carom
+from carom.diagnostics import lyapunov
+
+pytestmark = pytest.mark.sensitive  # statistics of chaotic runs
+ZETA3 = 1.2020569031595942
+
+
+def _walls(q, params):
+    """Both tables in one system, so that they are compiled once: the one that is not meant is moved far away."""
+    square = jnp.concatenate([q, 1 - q, jnp.sqrt((q - 0.5) @ (q - 0.5))[None] - params["radius"]])
+    along = jnp.clip(q[0], -1.0, 1.0)  # 1 less the distance from the segment between the centres of the half circles
+    stadium = 1.0 - jnp.sqrt((q[0] - along) ** 2 + q[1] ** 2)
+    return jnp.concatenate([square + 10 * params["stadium"], stadium[None] + 10 * (1 - params["stadium"])])
+
+
+TABLES = carom.System(lambda v: 0.5 * v @ v, [carom.Contact(_walls, name="table")])
+STADIUM = {"radius": 0.2, "stadium": 1.0}
+
+
+# -- rays ----------------------------------------------------------------------------------------------------------------
+
+
+def _walls_of_square(x, d):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(d > 0, (1 - x) / d, np.where(d < 0, -x / d, np.inf))
+    axis = np.argmin(t, axis=1)
+    normal = np.zeros_like(x)
+    normal[np.arange(len(x)), axis] = -np.sign(d[np.arange(len(x)), axis])
+    return t[np.arange(len(x)), axis], normal
+
+
+def _circle(x, d, centre, radius, inside):
+    """When a ray meets a circle, from outside or from inside."""
+    y = x - centre
+    b, c = np.sum(y * d, axis=1), np.sum(y * y, axis=1) - radius**2
+    root = b**2 - c
+    t = -b + np.where(inside, 1, -1) * np.sqrt(np.maximum(root, 0))
+    return np.where((root > 0) & (t > 1e-9), t, np.inf)
+
+
+def next_in_sinai(radius):
+    def nearest(x, d):
+        t, normal = _walls_of_square(x, d)
+        s = _circle(x, d, np.array([0.5, 0.5]), radius, inside=False)
+        hit = s < t
+        t = np.where(hit, s, t)
+        out = (x + t[:, None] * d - 0.5) / radius
+        return t, np.where(hit[:, None], out, normal), np.where(hit, 1 / radius, 0.0)
+
+    return nearest
+
+
+def next_in_stadium(x, d):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flat = np.where(d[:, 1] != 0, (np.sign(d[:, 1]) - x[:, 1]) / d[:, 1], np.inf)
+    at = x[:, 0] + np.where(np.isfinite(flat), flat, 0) * d[:, 0]
+    t = np.where((np.abs(at) <= 1) & (flat > 1e-9), flat, np.inf)
+    normal = np.stack([np.zeros(len(x)), -np.sign(d[:, 1])], axis=1)
+    curvature = np.zeros(len(x))
+    for side in (-1.0, 1.0):
+        s = _circle(x, d, np.array([side, 0.0]), 1.0, inside=True)
+        place = x + np.where(np.isfinite(s), s, 0)[:, None] * d
+        s = np.where(side * place[:, 0] > 1, s, np.inf)  # on the half that is there
+        nearer = s < t
+        t = np.where(nearer, s, t)
+        normal = np.where(nearer[:, None], np.array([side, 0.0]) - place, normal)
+        curvature = np.where(nearer, -1.0, curvature)
+    return t, normal, curvature
+
+
+def by_curvature(nearest, x, d, bounces: int) -> tuple[float, float]:
+    """λ per unit of time over many rays, and its standard error."""
+    front = np.ones(len(x))
+    logs, time = np.zeros(len(x)), np.zeros(len(x))
+    for k in range(bounces):
+        t, normal, curvature = nearest(x, d)
+        grown = 1 + t * front
+        if k >= bounces // 10:  # the front has found its own curvature
+            logs, time = logs + np.log(np.abs(grown)), time + t
+        x = x + t[:, None] * d
+        cosine = -np.sum(d * normal, axis=1)
+        front = front / grown + 2 * curvature / cosine
+        d = d + 2 * cosine[:, None] * normal
+        d = d / np.linalg.norm(d, axis=1)[:, None]
+    rates = logs / time
+    return float(np.sum(logs) / np.sum(time)), float(np.std(rates) / np.sqrt(len(rates)))
+
+
+def _directions(rng, count):
+    angle = rng.uniform(0, 2 * np.pi, count)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def rays_in_sinai(radius, count=300, bounces=400):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 1, (4 * count, 2))
+    x = x[np.linalg.norm(x - 0.5, axis=1) > radius][:count]
+    return by_curvature(next_in_sinai(radius), x, _directions(rng, len(x)), bounces)
+
+
+def rays_in_stadium(count=300, bounces=400):
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-0.9, 0.9, (count, 2))
+    return by_curvature(next_in_stadium, x, _directions(rng, len(x)), bounces)
+
+
+# -- carom ---------------------------------------------------------------------------------------------------------------
+
+
+def measured(params, q0, num_steps, dt=0.1, every=10) -> tuple[float, float]:
+    """λ per unit of time, and the standard error of the mean of twenty pieces of the run."""
+    found = lyapunov(
+        TABLES, TRAPEZOIDAL, q0, UNIT, dt=dt, num_steps=num_steps, every=every, exponents=1, params=params, max_impacts=24
+    )
+    total = found.so_far[:, 0] * found.t
+    edges = np.linspace(0, len(total) - 1, 21).astype(int)
+    pieces = np.diff(total[edges]) / np.diff(found.t[edges])
+    return float(np.mean(pieces)), float(np.std(pieces, ddof=1) / np.sqrt(20))
+
+
+UNIT = [np.cos(1.0), np.sin(1.0)]
+RAYS = 0.4300  # of the stadium: 2000 rays of 2000 bounces, ± 0.0007
+
+
+def _against_dahlqvist(radius, num_steps):
+    value, error = measured({"radius": radius, "stadium": 0.0}, [0.1, 0.2], num_steps)
+    free_path = (1 - np.pi * radius**2) / (2 * radius)
+    known = -2 * np.log(radius) + 1 - 4 * np.log(2) + 27 * ZETA3 / (2 * np.pi**2)
+    return value * free_path, error * free_path, known
+
+
+def test_the_sinai_billiard():
+    """Twice: the law for small discs, up to its own remainder; and rays, within four standard errors of both together."""
+    value, error, known = _against_dahlqvist(0.2, 16_000)
+    remainder = 0.2 * np.log(0.2) ** 2
+    assert error < 0.04 * value and abs(value - known) < remainder + 4 * error
+    assert abs(0.5 * value - known) > remainder + 4 * error  # control: half of it would be found wrong
+    rays = rays_in_sinai(0.2)
+    free_path = (1 - np.pi * 0.04) / 0.4
+    assert abs(value - rays[0] * free_path) < 4 * np.hypot(error, rays[1] * free_path)
+
+
+def test_the_stadium():
+    value, error = measured(STADIUM, [0.3, 0.2], 16_000)
+    rays = rays_in_stadium()
+    assert error < 0.04 * value and abs(rays[0] - RAYS) < 4 * np.hypot(rays[1], 7e-4)
+    assert abs(value - RAYS) < 4 * np.hypot(error, 7e-4)
+    assert abs(0.5 * value - RAYS) > 4 * error  # the control
+
+
+@pytest.mark.stress
+def test_smaller_discs_and_longer_runs():
+    """The remainder O(R log² R) shrinks; carom's value goes with the law."""
+    for radius, num_steps in ((0.1, 200_000), (0.05, 200_000)):
+        value, error, known = _against_dahlqvist(radius, num_steps)
+        assert error < 0.03 * value and abs(value - known) < 0.3 * radius * np.log(radius) ** 2 + 3 * error
+    value, error = measured(STADIUM, [0.3, 0.2], 200_000)
+    assert error < 0.01 * value and abs(value - RAYS) < 4 * np.hypot(error, 7e-4)
