@@ -47,12 +47,16 @@ def bounce(
         if len(inside) == 0:
             return hits
         i = inside[0]
-        s = float(brentq(lambda s: gap(flow(q, v, s)[0]), grid[i], grid[i + 1], xtol=1e-15, rtol=1e-15))  # pyright: ignore
+        s = _root(lambda s, q=q, v=v: gap(flow(q, v, s)[0]), grid[i], grid[i + 1])
         q, before = flow(q, v, s)
         n = normal(q) / np.linalg.norm(normal(q))
         v = before - (1 + restitution) * (before @ n) * n
         t += s
         hits.append(Hit(t, q, before, v))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    return float(brentq(function, low, high, xtol=1e-15, rtol=1e-15))  # pyright: ignore[reportArgumentType]
 
 
 def at(flow: Any, hits: Sequence[Hit], q0: np.ndarray, v0: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
