@@ -14,7 +14,7 @@ import typer
 from carom.cli.bench import bench
 from carom.cli.info import info
 from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_grid, settable
-from carom.cli.reproducing import EPILOG, reproduce
+from carom.cli.reproducing import DISCOVER_EPILOG, EPILOG, discover, reproduce
 from carom.cli.terminal import (
     BAD_INPUT,
     FAILED,
@@ -346,3 +346,4 @@ def demo(
 
 
 app.command(epilog=EPILOG)(reproduce)
+app.command(epilog=DISCOVER_EPILOG)(discover)

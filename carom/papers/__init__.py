@@ -1,7 +1,9 @@
-"""The five papers at one command: every figure, table and printed claim that a computer can regenerate, with a verdict."""
+"""The five papers at one command: every figure, table and printed claim that a computer can regenerate, with a verdict; and the
+questions that they leave open, with answers."""
 
 from carom.papers import demoures2017, fetecau2003, rodriguez2025, schindler2014
-from carom.papers.exhibit import Exhibit, Row, chosen, table, write
+from carom.papers.discoveries import DISCOVERIES
+from carom.papers.exhibit import Exhibit, Row, chosen, insert, table, write
 
 EXHIBITS: tuple[Exhibit, ...] = (
     *fetecau2003.EXHIBITS,
@@ -10,4 +12,4 @@ EXHIBITS: tuple[Exhibit, ...] = (
     *rodriguez2025.EXHIBITS,
 )
 
-__all__ = ["EXHIBITS", "Exhibit", "Row", "chosen", "table", "write"]
+__all__ = ["DISCOVERIES", "EXHIBITS", "Exhibit", "Row", "chosen", "insert", "table", "write"]

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from carom.errors import InputError
+from carom.papers.fingerprint import fingerprint
 
 REPRODUCED, DIFFERS, ANSWERED, UNCLEAR = "reproduced", "differs", "answered", "not reproducible from the text"
+HOLDS, FAILS = "holds", "does not hold"  # of statements that are ours, not a paper's
 
 PAPERS = {
     "fetecau2003": "Nonsmooth Lagrangian mechanics and variational collision integrators",
@@ -60,6 +62,11 @@ class Exhibit:
     def key(self) -> str:
         return f"{self.paper}/{self.name}"
 
+    @property
+    def code(self) -> str:
+        """The fingerprint of what measures it."""
+        return fingerprint(self.make)
+
 
 def verdict(holds: bool) -> str:
     return REPRODUCED if holds else DIFFERS
@@ -71,6 +78,12 @@ def judge(claim: str, measured: str, band: Band, *values: float, why: str = "", 
     return Row(claim, measured, verdict(holds), note if holds else why, str(band))
 
 
+def state(claim: str, measured: str, band: Band, *values: float, why: str = "", note: str = "") -> Row:
+    """As `judge`, for a statement of our own."""
+    row = judge(claim, measured, band, *values, why=why, note=note)
+    return Row(row.claim, row.measured, HOLDS if row.verdict == REPRODUCED else FAILS, row.why, row.accepts)
+
+
 def chosen(exhibits: Sequence[Exhibit], what: str) -> list[Exhibit]:
     """Those of a paper, or one, or all."""
     if what == "all":
@@ -80,7 +93,7 @@ def chosen(exhibits: Sequence[Exhibit], what: str) -> list[Exhibit]:
         known = ["all", *PAPERS, *(e.key for e in exhibits)]
         close = difflib.get_close_matches(what, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"there is nothing called {what!r} to reproduce{hint}. `carom reproduce --list` shows what there is")
+        raise InputError(f"there is nothing called {what!r} here{hint}. `--list` shows what there is")
     return found
 
 
@@ -101,14 +114,18 @@ def table(results: Sequence[tuple[Exhibit, Sequence[Row], str | None]], page: st
 
 
 def _section(exhibit: Exhibit, rows: Sequence[Row], picture: str | None) -> list[str]:
-    lines = [f"### {exhibit.name}: {exhibit.title}", ""]
+    lines = [f"### {exhibit.name}: {exhibit.title}", "", f"<!-- code {exhibit.code} -->", ""]
     if picture:
         lines += [f"![{exhibit.title}]({picture})", ""]
-    lines += ["| claim | measured | accepted | verdict |", "|---|---|---|---|"]
+    return [*lines, *_table(rows), ""]
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    lines = ["| claim | measured | accepted | verdict |", "|---|---|---|---|"]
     for row in rows:
         cells = (row.claim, row.measured, row.accepts, row.verdict + (": " + row.why if row.why else ""))
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
-    return [*lines, ""]
+    return lines
 
 
 def _parts(page: str) -> dict[str, dict[str, list[str]]]:
@@ -123,6 +140,28 @@ def _parts(page: str) -> dict[str, dict[str, list[str]]]:
             lines = mine.setdefault(line[4:].partition(":")[0], [])
         lines.append(line)
     return {paper: {name: [*_stripped(part), ""] for name, part in found.items()} for paper, found in parts.items()}
+
+
+def rows_of(page: str) -> dict[str, tuple[str, list[Row]]]:
+    """What a page says, read back: by exhibit, the fingerprint of the code that wrote it and its rows."""
+    found = {}
+    for paper, sections in _parts(page).items():
+        for name, lines in sections.items():
+            found[f"{paper}/{name}"] = read_table(lines)
+    return found
+
+
+def read_table(lines: Sequence[str]) -> tuple[str, list[Row]]:
+    """The fingerprint and the rows that some lines of a page hold."""
+    code, rows = "", []
+    for line in lines:
+        if line.startswith("<!-- code "):
+            code = line.split()[2]
+        elif line.startswith("| ") and not line.startswith("| claim |"):
+            cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            verdict, _, why = cells[-1].partition(": ")
+            rows.append(Row(cells[0], cells[1], verdict, why, cells[2] if len(cells) > 3 else ""))
+    return code, rows
 
 
 def _stripped(lines: list[str]) -> list[str]:
@@ -144,6 +183,19 @@ def write(path: Path, results: Sequence[Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     page = path.read_text(encoding="utf-8") if path.exists() else ""
     path.write_text(table(results, page), encoding="utf-8")
+
+
+START, END = "<!-- measured -->", "<!-- end of what was measured -->"
+
+
+def insert(path: Path, exhibit: Exhibit, rows: Sequence[Row]) -> None:
+    """The table of an exhibit between the two marks of a chapter that is written by hand; a page without one is begun."""
+    text = path.read_text(encoding="utf-8") if path.exists() else f"# {exhibit.title}\n\n{START}\n{END}\n"
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    lines = [START, f"<!-- code {exhibit.code} -->", "", *_table(rows), "", END]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(before + "\n".join(lines) + after, encoding="utf-8")
 
 
 def axes(rows: int = 1, columns: int = 1, size: tuple[float, float] = (5.0, 3.2), **options: Any) -> tuple[Any, Any]:

@@ -77,8 +77,8 @@ def star_energy(full: bool, draw: Path | None) -> list[Row]:
     runs = {"trapezoidal": TRAPEZOIDAL, "order 4": FOURTH}
     runs = {name: model.solve(method, num_steps=10**6, max_impacts=1500) for name, method in runs.items()}
     worst = {name: float(np.max(np.abs(run.energy_error))) for name, run in runs.items()}
-    impacts, variance, lanes = _walk(2000 if full else 500)
-    kick = _kick(model) / abs(float(runs["trapezoidal"].energy[0]))
+    impacts, variance, lanes = walk(2000 if full else 500)
+    kick = star_kick(model.params, model.dt) / abs(float(runs["trapezoidal"].energy[0]))
     if draw:
         figure, row = axes(1, 3)
         for ax, (name, run) in zip(row[0], runs.items(), strict=False):
@@ -101,8 +101,9 @@ def star_energy(full: bool, draw: Path | None) -> list[Row]:
     ]
 
 
-def _kick(model: Any) -> float:
-    return float(model.params["mass"] * (model.dt * model.params["gravity"]) ** 2 / 8)
+def star_kick(params: Any, dt: float) -> float:
+    """K = m (h g)²/8."""
+    return float(params["mass"] * (dt * params["gravity"]) ** 2 / 8)
 
 
 def walk_row(impacts: np.ndarray, variance: np.ndarray, lanes: int) -> Row:
@@ -133,9 +134,9 @@ def walk_row(impacts: np.ndarray, variance: np.ndarray, lanes: int) -> Row:
     )
 
 
-def _walk(lanes: int) -> tuple[np.ndarray, np.ndarray, int]:
+def walk(lanes: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Mean number of impacts and variance of the change of energy in K², along an ensemble of stars of different spin;
-    `python -m benchmarks.random_walk` is the same with 10⁵ of them."""
+    `carom discover energy-walk --full` is the same with 10⁵ of them."""
     model, steps = star(), 20_000
     v0s = np.tile(model.v0, (lanes, 1))
     v0s[:, 2] += np.random.default_rng(11).uniform(-1.0, 1.0, lanes)
@@ -144,7 +145,7 @@ def _walk(lanes: int) -> tuple[np.ndarray, np.ndarray, int]:
     )
     change = run.energy[run.ok] - run.energy_start[run.ok, None]
     impacts = np.mean(run.impacts_so_far[run.ok], axis=0)
-    return impacts[1:], np.var(change, axis=0)[1:] / _kick(model) ** 2, int(np.sum(run.ok))
+    return impacts[1:], np.var(change, axis=0)[1:] / star_kick(model.params, model.dt) ** 2, int(np.sum(run.ok))
 
 
 def star_order(full: bool, draw: Path | None) -> list[Row]:
