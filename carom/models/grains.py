@@ -1,5 +1,7 @@
 """Many bodies at once: a column of grains that collapses, a chain over a peg."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from carom.bodies.run import WorldRun
@@ -49,9 +51,9 @@ def chain_over_peg(
 ) -> WorldModel:
     """A chain of links over a round peg, in the plane: `left` and `right` links hang, and `bends` + 1 lie around the peg.
 
-    Without friction the longer side pulls it over: the excess x grows like cosh(λt) with λ² = 2g/(length of the chain), as long as
-    the shorter end has not reached the peg, and the energy is kept. With friction it holds if the weights of the two sides differ by
-    less than the factor e^(πμ), or nearly so: the links are not a rope. Sides are tangents of the peg, at the middle of the links.
+    Without friction the longer side pulls it over: the excess x grows like cosh(λt) with λ² = 2g/(length of the chain), as long
+    as the shorter end has not reached the peg; a little energy goes where links meet the peg. With friction it comes to rest if the weights of the two
+    sides differ by less than the factor e^(πμ), or nearly so: the links are not a rope. Links touch the peg at their middles.
     """
     if left < 0 or right < 0 or bends < 2:
         raise InputError(f"chain_over_peg: left and right must not be negative, bends at least 2; got {left}, {right} and {bends}")
@@ -66,7 +68,7 @@ def chain_over_peg(
     world = World(gravity=(0, -GRAVITY))
     world.fix(Disc(touch - rim), name="peg")
     previous = None
-    for i, (a, b) in enumerate(zip(joints[:-1], joints[1:], strict=True)):
+    for i, (a, b) in enumerate(pairwise(joints)):
         middle = 0.5 * (a + b)
         here = world.add(Segment(a - middle, b - middle, rim), mass=0.01, position=middle, name=f"link {i + 1}")
         if previous is not None:

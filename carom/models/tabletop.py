@@ -12,7 +12,7 @@ GRAVITY = 9.81
 
 
 def dice(
-    count: int = 3, size: float = 0.016, friction: float = 0.3, restitution: float = 0.4, speed: float = 1.2, seed: int = 1
+    count: int = 3, size: float = 0.016, friction: float = 0.3, restitution: float = 0.4, speed: float = 0.8, seed: int = 1
 ) -> WorldModel:
     """Dice thrown on a table: cubes of ivory that tumble, slide and come to rest, exactly, each on one of its faces."""
     if count < 1:
@@ -49,9 +49,9 @@ def dominoes(
 ) -> WorldModel:
     """A row of dominoes, the first one pushed: a wave of falling runs along it.
 
-    `spacing` is the free way between two, in heights. Lengths times s and times times √s is the same motion: a row four times as high
-    falls at half the pace [stronge1987]. `push` is the spin of the first about its lower edge, in units of √(g/height); `flat`: in the
-    plane."""
+    `spacing` is the free way between two, in heights. Lengths times s and times times √s is the same motion: a row four times as
+    high falls at half the pace. After a few dominoes the wave has a speed of its own [stronge1987]. `push` is the spin of the first
+    about its lower edge, in units of √(g/height); `flat`: in the plane."""
     if count < 2 or not 0 < spacing < 0.9:
         raise InputError(f"dominoes: at least two, with a spacing in (0, 0.9) heights; got {count} and {spacing}")
     h, b, d = height, 0.5 * height, 0.15 * height
@@ -136,8 +136,8 @@ def _card(world: World, where: tuple, tilt: float) -> None:
 
 
 def card_threshold(lean: float) -> float:
-    """The friction from which on two cards that lean on each other stand. The weight W acts at half the run a, the push H of the other
-    card at the height h + r above the floor: H (h + r) = W a/2, and the floor gives H ≤ μW."""
+    """The friction from which on two cards that lean on each other stand. The weight W acts at half the run a, the push H of the
+    other card at the height h + r above the floor: H (h + r) = W a/2, and the floor gives H ≤ μW."""
     return float(0.5 * CARD * np.sin(lean) / (CARD * np.cos(lean) + RIM))
 
 
@@ -147,8 +147,8 @@ def card_threshold(lean: float) -> float:
 def arch(voussoirs: int = 9, thickness: float = 0.25, radius: float = 1.0, friction: float = 0.6) -> WorldModel:
     """A half circle of wedge stones without mortar, in the plane. `thickness` is that of the ring, relative to its mean radius.
 
-    It stands iff there are forces in all joints that balance the weights and lie in the cones of friction: `arch_threshold` finds the
-    least friction by linear programming. Thinner than about 0.11 no friction suffices [heyman1969].
+    It stands iff there are forces in all joints that balance the weights and lie in the cones of friction: `arch_threshold` finds
+    the least friction by linear programming. Thinner than about 0.11 no friction suffices [heyman1969].
     """
     stones = arch_stones(voussoirs, thickness, radius)
     world = World(gravity=(0, -GRAVITY))

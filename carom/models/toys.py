@@ -46,7 +46,7 @@ def newtons_cradle(balls: int = 5, lifted: int = 1, angle: float = 0.5, radius: 
 def rattleback(
     spin: float = -5.0, skew: float = 0.0873, rock: float = 0.05, half_axes: tuple = (0.2, 0.04, 0.03), friction: float = 1.0
 ) -> WorldModel:
-    """A rattleback: an ellipsoid whose principal axes of inertia are turned by `skew` about the vertical against those of its shape.
+    """A rattleback: an ellipsoid whose axes of inertia are turned by `skew` about the vertical against those of its shape.
 
     Spun one way it begins to rock, stops, and turns back; the other way it goes on [garcia1988]. `rock` starts the rocking.
     """
@@ -66,9 +66,9 @@ def rattleback(
 def tippe_top(spin: float = 200.0, tilt: float = 0.3, radius: float = 0.02, friction: float = 0.4) -> WorldModel:
     """A tippe top: a ball whose centre of mass lies below its middle. Spun fast about the vertical it slides, rises and turns over.
 
-    Friction at the point of contact keeps Jellett's integral, the angular momentum along the line from the centre of mass to the point
-    of contact, whatever its law [gray2000]; `jellett` computes it. The centre of mass is where a second, inner ball of the same density
-    puts it; the inertia is that of a ball.
+    Friction at the point of contact keeps Jellett's integral, the angular momentum along the line from the centre of mass to the
+    point of contact, whatever its law [gray2000]; `jellett` computes it. The centre of mass is where a second, inner ball of the
+    same density puts it; the inertia is that of a ball.
     """
     mass, inner, below = 0.02, 0.6, 0.35
     turn = quaternions.exponential(np.array([tilt, 0.0, 0.0]))

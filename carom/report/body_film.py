@@ -1,7 +1,7 @@
 """A film of bodies as an animated GIF: solids with light and shadow, drawn from the back to the front; no window, no graphics card.
 
-Bodies in space are seen from afar (no perspective), lit by one light, and throw their shadow on the floor if there is one: so one sees
-what touches. Round bodies are painted in sectors: so one sees them turn.
+Bodies in space are seen from afar (no perspective), lit by one light, and throw their shadow on the floor if there is one: so one
+sees what touches. Round bodies are painted in sectors: so one sees them turn.
 """
 
 from collections.abc import Sequence
@@ -134,12 +134,16 @@ def _draw_solid(pen: Any, stage: _Stage, parts: Sequence[tuple[Part, np.ndarray]
     number = 0
     for i, (part, points) in enumerate(parts):
         if part.kind != "mesh" or part.triangles is None:
+            if part.kind == "line":
+                pen.line([tuple(p) for p in stage.place(points)], fill=INK, width=FINE)
             continue
         if part.fixed and len(points) == 4:
             pen.polygon([tuple(p) for p in stage.place(_shrunk(points, stage))], fill=FLOOR)
             continue
-        corners.append(points[part.triangles])
-        colours.append(_painted(stage.film.parts[i], (170, 170, 166) if part.fixed else COLOURS[number % len(COLOURS)]))
+        paint = _painted(stage.film.parts[i], (170, 170, 166) if part.fixed else COLOURS[number % len(COLOURS)])
+        lids = _lids(part.triangles)
+        corners += [points[part.triangles], points[lids]]
+        colours += [paint, np.tile(paint[0], (len(lids), 1))]
         number += not part.fixed
     if not corners:
         return
@@ -176,5 +180,23 @@ def _painted(part: Part, colour: tuple[int, int, int]) -> np.ndarray:
     paint = np.tile(np.array(colour, float), (len(part.triangles), 1))
     if len(part.triangles) > ROUND:
         middle = part.points[part.triangles].mean(axis=1) - part.points.mean(axis=0)
+        half = len(middle) // 2
+        if len(middle) == 2 * half:  # two triangles to a tile, in two halves: a tile has one colour
+            middle = np.tile(0.5 * (middle[:half] + middle[half:]), (2, 1))
         paint[np.prod(np.sign(middle), axis=1) < 0] *= 0.72
     return paint
+
+
+def _lids(triangles: np.ndarray) -> np.ndarray:
+    """Fans that close the holes of a mesh [m, 3]: rings of edges that belong to one triangle only."""
+    edges = {(int(t[k]), int(t[(k + 1) % 3])) for t in triangles for k in range(3)}
+    after = {a: b for a, b in edges if (b, a) not in edges}
+    fans = []
+    while after:
+        first, here = after.popitem()
+        ring = [first]
+        while here in after:
+            ring.append(here)
+            here = after.pop(here)
+        fans += [(ring[0], ring[k], ring[k + 1]) for k in range(1, len(ring) - 1)]
+    return np.array(fans, int).reshape(-1, 3)
