@@ -52,8 +52,9 @@ def chain_over_peg(
     """A chain of links over a round peg, in the plane: `left` and `right` links hang, and `bends` + 1 lie around the peg.
 
     Without friction the longer side pulls it over: the excess x grows like cosh(λt) with λ² = 2g/(length of the chain), as long
-    as the shorter end has not reached the peg; a little energy goes where links meet the peg. With friction it comes to rest if the weights of the two
-    sides differ by less than the factor e^(πμ), or nearly so: the links are not a rope. Links touch the peg at their middles.
+    as the shorter end has not reached the peg; a little energy goes where links meet the peg. With friction it comes to rest if the
+    weights of the two sides differ by less than the factor e^(πμ), or nearly so: the links are not a rope. Links touch the peg at
+    their middles.
     """
     if left < 0 or right < 0 or bends < 2:
         raise InputError(f"chain_over_peg: left and right must not be negative, bends at least 2; got {left}, {right} and {bends}")

@@ -241,8 +241,10 @@ def test_a_chain_slides_over_a_peg_like_a_rope():
     expected = model.numbers["excess"] * np.cosh(model.numbers["rate"] * run.t)
     np.testing.assert_allclose(excess, expected, rtol=2e-2)  # links are not a rope: 0.25 % for a chain of 33 links
     assert np.max(expected) > 1.5 * expected[0]
-    # Links that meet the peg stop there: 0.12 % of the energy that the fall has set free, and none comes back.
-    assert run.energy[0] - run.energy[-1] < 5e-3 * np.max(run.kinetic) and np.max(np.diff(run.energy)) < 1e-5 * np.max(run.kinetic)
+    # Links that meet the peg stop there: 0.12 % of the energy that the fall has set free. None comes back, but for what contacts
+    # that open may give in a step.
+    given = np.sum(run.mass[run.free]) * (9.81 * model.dt) ** 2 / 8
+    assert run.energy[0] - run.energy[-1] < 5e-3 * np.max(run.kinetic) and np.max(np.diff(run.energy)) < given
 
 
 def test_a_rough_peg_holds_a_chain_that_is_not_too_uneven():
