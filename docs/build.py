@@ -3,6 +3,7 @@
 mkdocs calls these hooks; nothing they make is kept in the repository.
 """
 
+import inspect
 import re
 import tempfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
 STEPS = 600  # of each model in the gallery
+FRAMES = 150  # kept of each scene of bodies
 API = {
     "Simulate": [
         "carom.running.solve.solve",
@@ -50,7 +52,7 @@ API = {
         "carom.diagnostics.bifurcations",
     ],
     "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
-    "Models": ["carom.models.model.Model", "carom.models"],
+    "Models": ["carom.models.model.Model", "carom.models.world_model.WorldModel", "carom.models"],
     "Errors": ["carom.errors"],
 }
 
@@ -162,6 +164,14 @@ def _gallery() -> dict[str, str | bytes]:
                 made |= {f"gallery/star.{kind}": (Path(folder) / f"star.{kind}").read_bytes() for kind in ("gif", "html")}
                 lines.append("![the star as a film](gallery/star.gif)\n")
                 lines.append("[Its report](gallery/star.html), one file to play, scrub and zoom.\n")
+        lines.append("# Scenes of bodies\n\n`carom.models.SCENES`: worlds of bodies with shapes, as films.\n")
+        for name, factory in carom.models.SCENES.items():
+            scene = factory()
+            run = scene.solve(num_steps=scene.num_steps, save_every=max(1, scene.num_steps // FRAMES))
+            film = carom.report.save_film(scene.film(run), Path(folder) / f"{name}.gif", seconds=4.0, view=scene.view)
+            made[f"gallery/{name}.gif"] = film.read_bytes()
+            told = (inspect.getdoc(factory) or "").partition("\n\n")[0].replace("\n", " ")
+            lines.append(f"## {name}\n\n{told}\n\n![{scene.about}](gallery/{name}.gif)\n")
     made["gallery.md"] = "\n".join(lines)
     return made
 

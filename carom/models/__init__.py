@@ -8,6 +8,7 @@ from carom.models.bars_exact import bars_exact
 from carom.models.beam import beam, beam_energies, momentum_maps
 from carom.models.billiards import Billiard, BilliardRun, discs, spheres
 from carom.models.blocks import block, stack
+from carom.models.grains import chain_over_peg, grain_column
 from carom.models.mechanisms import slider_crank, woodpecker
 from carom.models.model import Model
 from carom.models.nonholonomic import chaplygin_sleigh, nonholonomic_particle, nonholonomic_pendulum, rolling_disk
@@ -16,6 +17,9 @@ from carom.models.pendulums import double_pendulum, pendulum
 from carom.models.planar import ellipse, friction_ball, polygon, star
 from carom.models.rigid import rigid_body, star_in_space
 from carom.models.rows import cradle, piston
+from carom.models.tabletop import arch, card_house, dice, dominoes
+from carom.models.toys import euler_disk, newtons_cradle, rattleback, tippe_top
+from carom.models.world_model import WorldModel
 
 # Every model that can be built without arguments, by name: what `carom list` shows and `carom run` takes.
 ALL: dict[str, Callable[..., Model]] = {
@@ -28,8 +32,28 @@ ALL: dict[str, Callable[..., Model]] = {
     )
 }  # fmt: skip
 
+# Scenes of bodies with shapes, in the plane and in space: worlds that can be built without arguments.
+SCENES: dict[str, Callable[..., WorldModel]] = {
+    factory.__name__: factory
+    for factory in (
+        dice, dominoes, card_house, arch, newtons_cradle, rattleback, tippe_top, euler_disk, grain_column, chain_over_peg,
+    )
+}  # fmt: skip
+
 __all__ = [
     "ALL",
+    "SCENES",
+    "WorldModel",
+    "arch",
+    "card_house",
+    "chain_over_peg",
+    "dice",
+    "dominoes",
+    "euler_disk",
+    "grain_column",
+    "newtons_cradle",
+    "rattleback",
+    "tippe_top",
     "BAR_ROWS",
     "Billiard",
     "BilliardRun",
