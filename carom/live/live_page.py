@@ -1,0 +1,158 @@
+"""The page: viser's server behind the gate, a stage and a panel, and a clock that moves them."""
+
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from carom.errors import InputError
+from carom.live.gate import Gate, open_server
+from carom.live.panel import Panel
+from carom.live.player import Player
+from carom.live.stage import Stage
+
+FRAMES, CHARTS = 60, 10  # a second
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class LivePage:
+    """A player in the browser. `address` is what to open; `close` ends it, and so does leaving a `with`.
+
+    - `host`: who may come: by default this machine alone. `port`: 0 for any that is free.
+    """
+
+    def __init__(
+        self,
+        player: Player,
+        *,
+        title: str | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        films: Callable[[str], Any] | None = None,
+    ):
+        if not 0 <= port < 65536:
+            raise InputError(f"a port is a number from 0 to 65535; got {port}")
+        self.player, self.gate, self.host = player, Gate(), host
+        self.server = open_server(self.gate, host, port)
+        self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 139))
+        self.server.gui.set_panel_label(title or player.footage.name)
+        self.stages = [(player, Stage(self.server.scene, player.footage))]
+        self.panel = Panel(self.server.gui, player, films)
+        self.frames = 0  # drawn since the page was opened
+        self.work: list[Callable[[float], None]] = []  # what else happens at every frame
+        self._followed: np.ndarray | None = None
+        self._stop = threading.Event()
+        self._look()
+        self.server.on_client_connect(_welcome)
+        self._clock = threading.Thread(target=self._run, name="carom live page", daemon=True)
+        self._clock.start()
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser, with the token that lets one in."""
+        host = self.host if self.host not in ("0.0.0.0", "::") else "localhost"
+        return f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
+
+    @property
+    def clients(self) -> int:
+        return len(self.server.get_clients())
+
+    def _look(self) -> None:
+        """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
+        stage = self.stages[0][1]
+        low, high = stage.low, stage.high
+        middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
+        side = np.array([0.0, -1.25, 0.12]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
+        camera = self.server.initial_camera
+        camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
+        camera.near, camera.far = 1e-3 * away, 1e3 * away
+
+    # -- the clock ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        last, charts = time.perf_counter(), 0.0
+        while not self._stop.wait(max(0.0, last + 1 / FRAMES - time.perf_counter())):
+            now = time.perf_counter()
+            passed, last = now - last, now
+            for job in self.work:
+                job(passed)
+            for player, _ in self.stages:
+                player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
+            if not self.server.get_clients() and self.frames:
+                continue
+            self._draw()
+            if now - charts > 1 / CHARTS:
+                self.panel.show()
+                charts = now
+
+    def _draw(self) -> None:
+        with self.server.atomic():
+            for player, stage in self.stages:
+                stage.draw(player.footage, player.now, player.struck, self.panel.forces)
+        self._follow()
+        self.frames += 1
+
+    def _follow(self) -> None:
+        """Cameras go with the body that is followed."""
+        player = self.player
+        if player.follow is None:
+            self._followed = None
+            return
+        here = player.footage.centre(player.follow, player.now)
+        if self._followed is not None and np.any(here != self._followed):
+            for client in self.server.get_clients().values():
+                place = client.camera.position + (here - self._followed)
+                with client.atomic():
+                    client.camera.look_at = client.camera.look_at + (here - self._followed)
+                    client.camera.position = place
+        self._followed = here
+
+    # -- for those who opened it -------------------------------------------------------------------------------------
+
+    def show(self) -> "LivePage":
+        """Open the address in the browser of this machine."""
+        webbrowser.open(self.address)
+        return self
+
+    def wait(self) -> None:
+        """Until Ctrl-C."""
+        try:
+            while not self._stop.wait(0.5):
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._clock.join(2.0)
+        import contextlib
+        import io
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.server.stop()
+
+    def __enter__(self) -> "LivePage":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<a live page of {self.player.footage.name!r}: {self.address}>"
+
+
+def _welcome(client: Any) -> None:
+    """Each client has its own colours: the page's script ticks this box for those who like the dark."""
+    dark = client.gui.add_checkbox("dark", False, order=1e9)
+
+    @dark.on_update
+    def _(event: Any) -> None:
+        look = {"show_logo": False, "show_share_button": False, "brand_color": (31, 95, 139)}
+        client.gui.configure_theme(dark_mode=event.target.value, **look)
