@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from carom.live.rigid_fit import prism
+from carom.drawing import Film
+from carom.errors import InputError
+from carom.live.rigid_fit import fit, prism
 
 CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size

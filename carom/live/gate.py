@@ -13,6 +13,7 @@ import io
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -53,8 +54,11 @@ class Gate:
                 refusal = connection.respond(http.HTTPStatus.FORBIDDEN, REFUSED.decode())
                 refusal.headers["Connection"] = "close"
                 return refusal
+            if "Accept-Encoding" in request.headers:
+                del request.headers["Accept-Encoding"]  # the page is added to before it is sent
             response = None if answer is None else answer(connection, request)
             if response is not None:
+                _add(response)
                 response.headers["Set-Cookie"] = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
                 response.headers["Content-Security-Policy"] = POLICY
                 response.headers["Referrer-Policy"] = "no-referrer"  # the token stays in the address bar
@@ -63,6 +67,19 @@ class Gate:
             return response
 
         return guarded
+
+
+def _add(response: Any) -> None:
+    """Our own script and style, at the end of the head of viser's page: labels, contrast, the reader's colours."""
+    if not response.headers.get("Content-Type", "").startswith("text/html"):
+        return
+    client = resources.files("carom.live") / "client"
+    style, script = ((client / name).read_text("utf-8") for name in ("live.css", "live.js"))
+    extra = f"<style>{style}</style><script>{script}</script></head>"
+    body = response.body.decode("utf-8").replace("</head>", extra, 1).replace("<html", '<html lang="en"', 1).encode("utf-8")
+    del response.headers["Content-Length"]
+    response.headers["Content-Length"] = str(len(body))
+    response.body = body
 
 
 def open_server(gate: Gate, host: str, port: int) -> Any:

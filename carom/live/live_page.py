@@ -65,7 +65,7 @@ class LivePage:
         stage = self.stages[0][1]
         low, high = stage.low, stage.high
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
-        side = np.array([0.0, -1.25, 0.12]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
+        side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
         camera.near, camera.far = 1e-3 * away, 1e3 * away

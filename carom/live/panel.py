@@ -14,7 +14,6 @@ from carom.live.player import SPEEDS, Player
 from carom.report.plots import envelope
 
 NOBODY = "nothing"
-BACK, FORTH, EARLIER, LATER = "◂ step", "step ▸", "◂ impact", "impact ▸"
 STROKES = ("#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#777777")
 NOW = "#d9480f"
 
@@ -47,8 +46,9 @@ class Panel:
         span = max(player.end - player.start, 1e-9)
         self.time = gui.add_slider("time", player.start, player.start + span, span / 2000, player.start)
         self.time.on_update(self._scrubbed)
-        steps = gui.add_button_group("go to", (EARLIER, BACK, FORTH, LATER))
-        steps.on_click(lambda event: self._go(event.target.value))
+        for label, go in (("step", player.step), ("impact", player.next_impact)):
+            group = gui.add_button_group(label, ("back", "on"))
+            group.on_click(lambda event, go=go: go(1 if event.target.value == "on" else -1))
         near = min(SPEEDS, key=lambda s: abs(s - player.speed))
         self.speed = gui.add_dropdown("speed", tuple(f"{s:g}×" for s in SPEEDS), initial_value=f"{near:g}×")
         self.speed.on_update(lambda event: setattr(player, "speed", float(event.target.value.rstrip("×"))))
@@ -73,10 +73,10 @@ class Panel:
             series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
         series.append({"label": "now", "stroke": NOW, "width": 2, "points": {"show": True, "size": 9, "fill": NOW}})
         return self.gui.add_uplot(
-            (t, *lines.values(), np.full(len(t), np.nan)),
+            (t, *lines.values(), _marked(t, lines, t[0])),
             tuple(series),
             title=curves.title,
-            scales={"x": {"time": False}},
+            scales=_scales(lines),
             legend={"show": len(lines) > 1},
             aspect=1.9,
         )
@@ -99,15 +99,6 @@ class Panel:
     def _scrubbed(self, event: Any) -> None:
         if event.client is not None:  # moved by a hand, not by the clock
             self.player.scrub(event.target.value)
-
-    def _go(self, where: str) -> None:
-        player = self.player
-        {
-            BACK: lambda: player.step(-1),
-            FORTH: lambda: player.step(1),
-            EARLIER: lambda: player.next_impact(-1),
-            LATER: lambda: player.next_impact(1),
-        }[where]()
 
     def _film(self, event: Any) -> None:
         assert self.films is not None and event.client is not None
@@ -140,6 +131,9 @@ class Panel:
             self.status.value = text
         for i, chart in self.charts:
             t, lines = _thinned(player.footage.curves[i])
+            scales = _scales(lines)
+            if chart.scales != scales:
+                chart.scales = scales
             chart.data = (t, *lines.values(), _marked(t, lines, player.now))
 
 
@@ -151,6 +145,15 @@ def _thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         kept = np.unique(np.searchsorted(t, envelope(t, first, CURVE_POINTS // 2)[0]).clip(0, len(t) - 1))
         return t[kept], {name: y[kept] for name, y in curves.lines.items()}
     return (t, dict(curves.lines)) if len(t) > 1 else (np.repeat(t, 2), {n: np.repeat(y, 2) for n, y in curves.lines.items()})
+
+
+def _scales(lines: dict[str, np.ndarray]) -> dict[str, Any]:
+    """All that the lines reach, and a little more; a curve that is constant to rounding is drawn as one."""
+    every = np.concatenate(list(lines.values()))
+    every = every[np.isfinite(every)] if np.any(np.isfinite(every)) else np.zeros(1)
+    low, high = float(every.min()), float(every.max())
+    room = max(0.08 * (high - low), 1e-6 * max(abs(low), abs(high)), 1e-12)
+    return {"x": {"time": False}, "y": {"range": (low - room, high + room)}}
 
 
 def _marked(t: np.ndarray, lines: dict[str, np.ndarray], now: float) -> np.ndarray:

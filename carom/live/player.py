@@ -27,8 +27,8 @@ class Player:
     def __post_init__(self) -> None:
         self.now = self.start
         duration = self.end - self.start
-        if not self.growing and duration > 0:  # about half a minute at most, ten seconds at least, as far as there are such speeds
-            self.speed = 1.0 if 2 <= duration <= 60 else min(SPEEDS, key=lambda s: abs(np.log(duration / s / 20)))
+        if not self.growing and duration > 0:  # as fast as it is, if that takes neither a moment nor minutes
+            self.speed = 1.0 if 2 <= duration <= 60 else min(SPEEDS, key=lambda s: abs(np.log(duration / s / 10)))
 
     @property
     def start(self) -> float:

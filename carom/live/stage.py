@@ -8,8 +8,8 @@ import numpy as np
 
 from carom.live.footage import Footage, Loose, Solid
 
-BLUE, RED, GREY, ARROW = (31, 95, 139), (196, 80, 45), (186, 192, 198), (184, 134, 11)
-COLOURS = np.array([BLUE, (74, 143, 60), (122, 79, 154), (58, 154, 154), (140, 86, 75), (95, 125, 160)], np.uint8)
+BLUE, RED, GREY, ARROW = (12, 66, 110), (190, 50, 15), (120, 128, 136), (200, 120, 0)  # viser's lights bleach what they fall on
+COLOURS = np.array([BLUE, (45, 110, 35), (95, 45, 130), (20, 115, 115), (115, 60, 45), (60, 90, 130)], np.uint8)
 SMOOTH = 60  # triangles: rounder than that is shaded round
 
 
