@@ -18,7 +18,7 @@ DEPTH = 0.25  #       of an outline, in its own size
 MANY = 8  #           curves in one panel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solid:
     """Something that moves as a whole."""
 
@@ -31,7 +31,7 @@ class Solid:
     outline: np.ndarray | None = None  # what later frames are compared with, where it is not the vertices
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loose:
     """Something whose points move one by one: a line, dots, an elastic surface."""
 
@@ -42,7 +42,7 @@ class Loose:
     triangles: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curves:
     """Some numbers against time."""
 
@@ -51,7 +51,7 @@ class Curves:
     lines: dict[str, np.ndarray]  #  [n] each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forces:
     """Contact forces: each is seen at its own moment."""
 
@@ -63,7 +63,7 @@ class Forces:
 NO_FORCES = Forces(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Footage:
     name: str
     flat: bool  #               a picture of the plane
@@ -116,15 +116,16 @@ class Footage:
         return every.min(axis=0), every.max(axis=0)
 
     def followed_by(self, rest: "Footage") -> "Footage":
-        """This, and what happens after it: the first frame of `rest` is the last one of this."""
-        join = lambda a, b: np.concatenate([a, b[1:]])  # noqa: E731
+        """This, and what happens after it."""
+        skip = int(abs(self.t[-1] - rest.t[0]) < 1e-12)  # the first frame of `rest` is mostly the last one of this
+        join = lambda a, b: np.concatenate([a, b[skip:]])  # noqa: E731
         solids = tuple(
             replace(a, places=join(a.places, b.places), turns=join(a.turns, _near(a.turns[-1], b.turns)))
             for a, b in zip(self.solids, rest.solids, strict=True)
         )
         loose = tuple(replace(a, points=join(a.points, b.points)) for a, b in zip(self.loose, rest.loose, strict=True))
         curves = tuple(
-            Curves(a.title, join(a.t, b.t), {name: join(a.lines[name], b.lines[name]) for name in a.lines})
+            Curves(a.title, np.concatenate([a.t, b.t]), {name: np.concatenate([a.lines[name], b.lines[name]]) for name in a.lines})
             for a, b in zip(self.curves, rest.curves, strict=True)
         )
         forces = Forces(*(np.concatenate([getattr(self.forces, n), getattr(rest.forces, n)]) for n in ("t", "points", "ends")))

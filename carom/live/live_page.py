@@ -1,5 +1,7 @@
 """The page: viser's server behind the gate, a stage and a panel, and a clock that moves them."""
 
+import contextlib
+import io
 import threading
 import time
 import webbrowser
@@ -39,7 +41,10 @@ class LivePage:
         self.server = open_server(self.gate, host, port)
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 139))
         self.server.gui.set_panel_label(title or player.footage.name)
-        self.stages = [(player, Stage(self.server.scene, player.footage))]
+        self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
+        self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
+        self.stages: list[Stage] = []
+        self._set_stages()
         self.panel = Panel(self.server.gui, player, films)
         self.frames = 0  # drawn since the page was opened
         self.work: list[Callable[[float], None]] = []  # what else happens at every frame
@@ -62,13 +67,28 @@ class LivePage:
 
     def _look(self) -> None:
         """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
-        stage = self.stages[0][1]
+        stage = self.stages[0]
         low, high = stage.low, stage.high
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
         side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
         camera.near, camera.far = 1e-3 * away, 1e3 * away
+
+    def _set_stages(self) -> None:
+        """A stage for each player; a new one where other bodies have come."""
+        players = self.cast()
+        for i, player in enumerate(players):
+            if i < len(self.stages) and self.stages[i].knows(player.footage):
+                continue
+            for old in self.stages[i : i + 1]:
+                old.remove()
+            aside = 1.15 * float(np.ptp(np.stack(players[0].footage.box()), axis=0)[0]) + 0.5 * self.stages[0].reach if i else 0.0
+            self.stages[i : i + 1] = [Stage(self.server.scene, player.footage, f"/motion-{i}", aside)]
+            if self.drag is not None:
+                self.stages[i].on_drag(self.drag)
+        while len(self.stages) > len(players):
+            self.stages.pop().remove()
 
     # -- the clock ---------------------------------------------------------------------------------------------------
 
@@ -79,7 +99,7 @@ class LivePage:
             passed, last = now - last, now
             for job in self.work:
                 job(passed)
-            for player, _ in self.stages:
+            for player in self.cast():
                 player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
             if not self.server.get_clients() and self.frames:
                 continue
@@ -89,8 +109,9 @@ class LivePage:
                 charts = now
 
     def _draw(self) -> None:
+        self._set_stages()
         with self.server.atomic():
-            for player, stage in self.stages:
+            for player, stage in zip(self.cast(), self.stages, strict=False):
                 stage.draw(player.footage, player.now, player.struck, self.panel.forces)
         self._follow()
         self.frames += 1
@@ -132,9 +153,6 @@ class LivePage:
             return
         self._stop.set()
         self._clock.join(2.0)
-        import contextlib
-        import io
-
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
 

@@ -67,7 +67,7 @@ class Panel:
             gui.add_button("Film").on_click(self._film)
 
     def _chart(self, curves: Curves) -> Any:
-        t, lines = _thinned(curves)
+        t, lines = thinned(curves)
         series = [{"label": "t"}]
         for k, name in enumerate(lines):
             series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
@@ -76,7 +76,7 @@ class Panel:
             (t, *lines.values(), _marked(t, lines, t[0])),
             tuple(series),
             title=curves.title,
-            scales=_scales(lines),
+            scales=scales_of(lines),
             legend={"show": len(lines) > 1},
             aspect=1.9,
         )
@@ -130,14 +130,14 @@ class Panel:
         if self.status.value != text:
             self.status.value = text
         for i, chart in self.charts:
-            t, lines = _thinned(player.footage.curves[i])
-            scales = _scales(lines)
+            t, lines = thinned(player.footage.curves[i])
+            scales = scales_of(lines)
             if chart.scales != scales:
                 chart.scales = scales
             chart.data = (t, *lines.values(), _marked(t, lines, player.now))
 
 
-def _thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """At most so many points, the same times for all lines; the extremes of the first stay."""
     t = curves.t
     if len(t) > CURVE_POINTS:
@@ -147,7 +147,7 @@ def _thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return (t, dict(curves.lines)) if len(t) > 1 else (np.repeat(t, 2), {n: np.repeat(y, 2) for n, y in curves.lines.items()})
 
 
-def _scales(lines: dict[str, np.ndarray]) -> dict[str, Any]:
+def scales_of(lines: dict[str, np.ndarray]) -> dict[str, Any]:
     """All that the lines reach, and a little more; a curve that is constant to rounding is drawn as one."""
     every = np.concatenate(list(lines.values()))
     every = every[np.isfinite(every)] if np.any(np.isfinite(every)) else np.zeros(1)

@@ -113,6 +113,12 @@ class Stage:
         self.struck = struck
         self._show_forces(footage, now, forces)
 
+    def knows(self, footage: Footage) -> bool:
+        """Whether this is footage of the same bodies, which only move otherwise."""
+        ours, theirs = self.footage.solids, footage.solids
+        same = len(ours) == len(theirs) and all(a.vertices is b.vertices for a, b in zip(ours, theirs, strict=True))
+        return same and [p.points.shape[1:] for p in self.footage.loose] == [p.points.shape[1:] for p in footage.loose]
+
     def _change(self, footage: Footage) -> None:
         """More footage of the same bodies."""
         self.footage = footage
