@@ -42,6 +42,8 @@ _register(
     dense="carom.results.dense:dense_output",
     extend="carom.running.extending:extend",
     plot_ensemble="carom.report.ensembles:plot_ensemble",
+    view="carom.live.viewing:view_solution",
+    view_world="carom.live.viewing:view_world",
 )
 
 from typing import TYPE_CHECKING

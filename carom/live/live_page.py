@@ -46,6 +46,7 @@ class LivePage:
         self.stages: list[Stage] = []
         self._set_stages()
         self.panel = Panel(self.server.gui, player, films)
+        self.trouble = ""
         self.frames = 0  # drawn since the page was opened
         self.work: list[Callable[[float], None]] = []  # what else happens at every frame
         self._followed: np.ndarray | None = None
@@ -97,16 +98,26 @@ class LivePage:
         while not self._stop.wait(max(0.0, last + 1 / FRAMES - time.perf_counter())):
             now = time.perf_counter()
             passed, last = now - last, now
-            for job in self.work:
-                job(passed)
-            for player in self.cast():
-                player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
-            if not self.server.get_clients() and self.frames:
-                continue
-            self._draw()
-            if now - charts > 1 / CHARTS:
-                self.panel.show()
-                charts = now
+            try:
+                charts = self._beat(now, passed, charts)
+            except Exception as error:  # a page that stands still without a word would be worse
+                self.trouble = f"{type(error).__name__}: {error}"
+                self.panel.status.value = f"this page failed: {self.trouble}"
+                raise
+
+    def _beat(self, now: float, passed: float, charts: float) -> float:
+        """One frame; when the charts were drawn last."""
+        for job in self.work:
+            job(passed)
+        for player in self.cast():
+            player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
+        if not self.server.get_clients() and self.frames:
+            return charts
+        self._draw()
+        if now - charts > 1 / CHARTS:
+            self.panel.show()
+            return now
+        return charts
 
     def _draw(self) -> None:
         self._set_stages()

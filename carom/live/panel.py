@@ -26,12 +26,12 @@ class Panel:
         self.gui, self.player, self.films = gui, player, films
         self.forces = True
         self._shown: tuple[Any, ...] = ()
-        self.status = gui.add_text("status", "", disabled=True, multiline=True)
-        with gui.add_folder("time"):
+        self.status = gui.add_text("status", "", disabled=True, multiline=True, order=0)
+        with gui.add_folder("time", order=1):
             self._time_controls()
-        with gui.add_folder("view"):
+        with gui.add_folder("view", order=3):
             self._view_controls()
-        self.folder = gui.add_folder("curves")
+        self.folder = gui.add_folder("curves", order=4)
         self.charts: list[tuple[int, Any]] = []
         with self.folder:
             self.charts = [(i, self._chart(curves)) for i, curves in enumerate(player.footage.curves)]
@@ -57,7 +57,8 @@ class Panel:
         gui, player = self.gui, self.player
         bodies = player.footage.bodies
         self.names = {f"{i + 1}: {name}": i for i, name in enumerate(bodies)}
-        follow = gui.add_dropdown("follow", (NOBODY, *self.names), initial_value=NOBODY)
+        first = next((name for name, i in self.names.items() if i == player.follow), NOBODY)
+        follow = gui.add_dropdown("follow", (NOBODY, *self.names), initial_value=first)
         follow.on_update(lambda event: setattr(player, "follow", self.names.get(event.target.value)))
         if len(player.footage.forces.t):
             box = gui.add_checkbox("contact forces", True)

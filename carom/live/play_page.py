@@ -30,8 +30,11 @@ class PlayPage:
             stage.on_drag(ground.pull)
         self.sliders: dict[str, Any] = {}
         self._chart: Any = None
-        with self.page.server.gui.add_folder("play", order=-1):
-            self._controls(self.page.server.gui)
+        self._names: tuple[str, ...] = ()
+        gui = self.page.server.gui
+        with gui.add_folder("play", order=2):
+            self._controls(gui)
+        self.both = gui.add_folder("both methods", order=2.5, visible=False)
         self.page.work.append(self._tell)
         self._stop = threading.Event()
         self._worker = threading.Thread(target=self._compute, name="carom playground", daemon=True)
@@ -80,17 +83,22 @@ class PlayPage:
             self.refused.visible = bool(self.ground.message)
         players = self.ground.players
         if len(players) < 2:
-            if self._chart is not None:
-                self._chart.remove()
-                self._chart = None
+            if self.both.visible:
+                self.both.visible = False
             return
         both = energies(self.ground)
         t, lines = thinned(both)
-        if self._chart is None:
+        if not self.both.visible:
+            self.both.visible = True
+        if self._names != tuple(lines):  # other methods
+            self._names = tuple(lines)
+            if self._chart is not None:
+                self._chart.remove()
             series: list[Any] = [{"label": "t"}]
             series += [{"label": name, "stroke": STROKES[k], "width": 1.5} for k, name in enumerate(lines)]
             look: dict[str, Any] = {"title": both.title, "scales": scales_of(lines), "aspect": 1.7}
-            self._chart = self.page.server.gui.add_uplot((t, *lines.values()), tuple(series), order=-0.5, **look)
+            with self.both:
+                self._chart = self.page.server.gui.add_uplot((t, *lines.values()), tuple(series), **look)
             self._drawn = len(both.t)
         elif len(both.t) != self._drawn:
             self._drawn = len(both.t)

@@ -41,6 +41,7 @@ class Playground:
         self.takes = [self._take(self.method)]
         self.takes[0].grow()
         self.players = [Player(self._seen(0), growing=True)]
+        self.player.follow = 0 if len(self.player.footage.bodies) == 1 else None  # a body alone may go far
         self._tell(fresh=True)
 
     @property
