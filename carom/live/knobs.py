@@ -60,7 +60,7 @@ def _knob(name: str, value: Any, argument: bool) -> Knob:
     else:
         low, high = (0.0 if name == "gravity" else 0.1 * number), 3 * number
     if whole:
-        low, high = max(1.0, np.floor(low)), max(np.ceil(high), number + 2)
+        low, high = min(number, max(1.0, np.floor(low))), max(np.ceil(high), number + 1)
     return Knob(name, number, low, high, whole, argument)
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.live.gate import Gate, open_server
+from carom.live.pacing import Pace
 from carom.live.panel import Panel
 from carom.live.player import Player
 from carom.live.stage import Stage
 
-FRAMES, CHARTS = 60, 10  # a second
+CHARTS = 8  # of the panel, a second
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -49,7 +50,10 @@ class LivePage:
         self.trouble = ""
         self.frames = 0  # drawn since the page was opened
         self.work: list[Callable[[float], None]] = []  # what else happens at every frame
-        self._followed: np.ndarray | None = None
+        self.pace = Pace()
+        self.gate.seen = self.pace.seen
+        self._number = self.server.gui.add_html('<i data-carom-frame="0"></i>', order=1e8)
+        self._homes: dict[int, np.ndarray] = {}  # where bodies that are followed were first
         self._stop = threading.Event()
         self._look()
         self.server.on_client_connect(_welcome)
@@ -71,6 +75,7 @@ class LivePage:
         stage = self.stages[0]
         low, high = stage.low, stage.high
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
+        away = 2 * away if self.player.growing else away  # nobody knows yet where it goes
         side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
@@ -95,7 +100,7 @@ class LivePage:
 
     def _run(self) -> None:
         last, charts = time.perf_counter(), 0.0
-        while not self._stop.wait(max(0.0, last + 1 / FRAMES - time.perf_counter())):
+        while not self._stop.wait(max(0.0, last + 1 / self.pace.rate - time.perf_counter())):
             now = time.perf_counter()
             passed, last = now - last, now
             try:
@@ -113,9 +118,13 @@ class LivePage:
             player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
         if not self.server.get_clients() and self.frames:
             return charts
+        if self.pace.waiting(self.frames):
+            return charts
         self._draw()
-        if now - charts > 1 / CHARTS:
+        if now - charts > max(1 / CHARTS, 4 / self.pace.rate):
             self.panel.show()
+            self._number.content = f'<i data-carom-frame="{self.frames}"></i>'
+            self.pace.sent(self.frames)
             return now
         return charts
 
@@ -124,23 +133,22 @@ class LivePage:
         with self.server.atomic():
             for player, stage in zip(self.cast(), self.stages, strict=False):
                 stage.draw(player.footage, player.now, player.struck, self.panel.forces)
-        self._follow()
+            self._follow()
         self.frames += 1
 
     def _follow(self) -> None:
-        """Cameras go with the body that is followed."""
-        player = self.player
-        if player.follow is None:
-            self._followed = None
-            return
-        here = player.footage.centre(player.follow, player.now)
-        if self._followed is not None and np.any(here != self._followed):
-            for client in self.server.get_clients().values():
-                place = client.camera.position + (here - self._followed)
-                with client.atomic():
-                    client.camera.look_at = client.camera.look_at + (here - self._followed)
-                    client.camera.position = place
-        self._followed = here
+        """What is followed stays where it was at the start; all the rest moves."""
+        player, away = self.player, np.zeros(3)
+        if player.follow is not None:
+            away = player.footage.centre(player.follow, player.now) - self._home(player.follow)
+            away[2] = 0.0  # up and down is what one wants to see
+        for stage in self.stages:
+            stage.shift(away)
+
+    def _home(self, body: int) -> np.ndarray:
+        if self._homes.get(body) is None:
+            self._homes[body] = self.player.footage.centre(body, self.player.start)
+        return self._homes[body]
 
     # -- for those who opened it -------------------------------------------------------------------------------------
 

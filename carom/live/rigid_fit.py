@@ -43,7 +43,7 @@ def prism(outline: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
     aside = np.array([0.0, depth, 0.0])
     i, j = np.arange(m), (np.arange(m) + 1) % m
     sides = np.concatenate([np.stack([i, i + m, j + m], axis=1), np.stack([i, j + m, j], axis=1)])
-    return np.concatenate([ring - aside, ring + aside]), np.concatenate([cap, cap[:, ::-1] + m, sides[:, ::-1]])
+    return np.concatenate([ring - aside, ring + aside]), np.concatenate([cap, cap[:, ::-1] + m, sides])
 
 
 def _area(ring: np.ndarray) -> float:

@@ -38,7 +38,8 @@ class Stage:
         self.low, self.high = footage.box()
         self.reach = max(float(np.max(self.high - self.low)), 1e-6)
         self.struck = False
-        scene.add_frame(root, show_axes=False, position=(aside, 0.0, 0.0))
+        self.aside = np.array([aside, 0.0, 0.0])
+        self.frame = scene.add_frame(root, show_axes=False, position=tuple(self.aside))
         self.batches = [self._batch(group) for group in _alike(footage.solids)]
         self.loose = [(number, self._loose(piece, number)) for number, piece in enumerate(footage.loose)]
         self.arrows = scene.add_arrows(
@@ -113,6 +114,11 @@ class Stage:
         self.struck = struck
         self._show_forces(footage, now, forces)
 
+    def shift(self, away: np.ndarray) -> None:
+        """Move all of it, so that a body that is followed stays where it is; cameras stay in the hands of those who look."""
+        if np.any(self.frame.position != self.aside - away):
+            self.frame.position = self.aside - away
+
     def knows(self, footage: Footage) -> bool:
         """Whether this is footage of the same bodies, which only move otherwise."""
         ours, theirs = self.footage.solids, footage.solids
@@ -157,7 +163,8 @@ class Stage:
                 if event.phase == "end":
                     pull(body, None, None)
                 else:
-                    pull(body, np.array(event.start_position), np.array(event.end_position))
+                    there = np.asarray(self.frame.position)
+                    pull(body, np.array(event.start_position) - there, np.array(event.end_position) - there)
 
     def remove(self) -> None:
         self.scene.remove_by_name(self.root)

@@ -97,7 +97,9 @@ class Take:
             near = [s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), sign * delta) for sign in (1, -1)]
             ahead, behind = (where(np.asarray(q)) for q in near)
             jacobian[:, k] = (ahead - behind) / (2 * step)
-        speed, mobility = (np.asarray(x) for x in _answers(model.system, model.params, s.q, s.p, s.t, jnp.asarray(jacobian)))
+        speed, mobility = (
+            np.asarray(x) for x in _answers(model.system, _arrays(model.params), *_arrays((s.q, s.p, s.t, jacobian)))
+        )
         wanted = HAND**2 * (target - here) - 2 * HAND * speed
         force = np.linalg.pinv(mobility, rcond=1e-6) @ wanted
         self.state = replace(s, p=s.p + seconds * jacobian.T @ force)
@@ -121,12 +123,12 @@ def first_state(model: Model) -> State:
 
 def state_with(model: Model, t: float, q: np.ndarray, v: np.ndarray) -> State:
     """The state of a model with this motion."""
-    bound = model.system.bind(jax.tree.map(jnp.asarray, model.params), len(v))
+    bound = model.system.bind(_arrays(model.params), len(v))
     return State(t, q, np.asarray(bound.momentum(jnp.asarray(q), jnp.asarray(v), jnp.asarray(t))))
 
 
 def velocity_of(model: Model, s: State) -> np.ndarray:
-    bound = model.system.bind(jax.tree.map(jnp.asarray, model.params), len(s.p))
+    bound = model.system.bind(_arrays(model.params), len(s.p))
     return np.asarray(bound.velocity(jnp.asarray(s.q), jnp.asarray(s.p), jnp.asarray(s.t)))
 
 
@@ -155,11 +157,15 @@ def _body_points(model: Model, q: np.ndarray, t: float, body: int) -> np.ndarray
     return np.stack([points[:, 0], np.zeros(len(points)), points[:, 1]], axis=1)
 
 
+def _arrays(tree: Any) -> Any:
+    """Numbers as arrays: a program would be compiled anew for every value of a plain one."""
+    return jax.tree.map(jnp.asarray, tree)
+
+
 @eqx.filter_jit
 def _answers(system: Any, params: Any, q: Any, p: Any, t: Any, jacobian: Any) -> tuple[Any, Any]:
     """The velocity of a point, and how it answers to forces on it: J v and J M⁻¹ Jᵀ."""
-    bound = system.bind(jax.tree.map(jnp.asarray, params), p.shape[0])
-    q, p, t = jnp.asarray(q), jnp.asarray(p), jnp.asarray(t)
+    bound = system.bind(params, p.shape[0])
     v = bound.velocity(q, p, t)
     answer = jax.vmap(lambda row: bound.velocity(q, p + row, t) - v)(jacobian)
     return jacobian @ v, jacobian @ answer.T
