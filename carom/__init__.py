@@ -46,6 +46,8 @@ _register(
     report_billiard="carom.report.still_page:report_billiard",
     plot_billiard="carom.report.ensembles:plot_billiard",
     plot_diagram="carom.report.ensembles:plot_diagram",
+    view="carom.live.viewing:view_solution",
+    view_world="carom.live.viewing:view_world",
 )
 
 from typing import TYPE_CHECKING

@@ -30,7 +30,7 @@ LAYERS = [
     {"models", "diagnostics"},
     {"many"},
     {"report"},
-    {"papers"},
+    {"papers", "live"},
     {"cli"},
 ]
 

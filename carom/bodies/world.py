@@ -16,6 +16,7 @@ from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerati
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, together, vector
 from carom.drawing import Film
 from carom.errors import InputError
+from carom.results.views import view
 
 
 @dataclass(frozen=True)
@@ -304,6 +305,10 @@ class World:
         if path is not None:
             run.save(path)
         return run
+
+    def view(self, run: WorldRun, **options: Any) -> Any:
+        """Watch a run in the browser (extra `live`). See `carom.live.viewing.view_world`."""
+        return view("view_world")(self, run, **options)
 
     def film(self, run: WorldRun) -> Film:
         """The shapes of all bodies through a run, for `carom.drawing` and reports."""

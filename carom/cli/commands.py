@@ -28,6 +28,7 @@ from carom.cli.terminal import (
     plain,
     speak_plainly,
 )
+from carom.cli.watching import play, view
 from carom.cli.writing import check_out, write
 
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
@@ -44,6 +45,8 @@ app = typer.Typer(
 
 app.command()(bench)
 app.command()(info)
+app.command()(view)
+app.command()(play)
 
 
 def main() -> None:

@@ -337,6 +337,10 @@ class Solution:
         """Write one HTML file: the motion to play, what is conserved, the impacts, how it was made. It needs no network."""
         return view("report")(self, path, title)
 
+    def view(self, **options: Any) -> "Any":
+        """Watch it in the browser (extra `live`), or in the cell of a notebook. See `carom.live.viewing.view_solution`."""
+        return view("view")(self, **options)
+
     def animate(self, path: "str | Path | None" = None, **options: Any) -> "Any":
         """The motion as a film, saved to *.gif or *.mp4 if a path is given; a notebook shows it. See `carom.report.movie`."""
         return view("animate")(self, path, **options)

@@ -1,0 +1,56 @@
+"""`carom view` and `carom play`: pages on this machine."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from carom.cli.parsing import known_model
+from carom.cli.terminal import BAD_INPUT, fail
+
+HOST = Annotated[str, typer.Option(help="Who may come: this machine alone, or 0.0.0.0 for whoever reaches it and has the token.")]
+PORT = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
+QUIET = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
+
+
+def view(
+    run: Annotated[Path, typer.Argument(help="A run: *.zarr or *.nc.", show_default=False)],
+    host: HOST = "127.0.0.1",
+    port: PORT = 0,
+    no_browser: QUIET = False,
+) -> None:
+    """Watch a saved run in the browser: play, scrub, step from impact to impact, follow a body. Ctrl-C ends it."""
+    from carom.errors import CaromError
+    from carom.live.viewing import view_file
+
+    try:
+        page = view_file(run, show=False, host=host, port=port)
+    except (CaromError, OSError) as error:
+        fail(str(error), BAD_INPUT)
+    keep_open(page, no_browser)
+
+
+def play(
+    model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False)],
+    host: HOST = "127.0.0.1",
+    port: PORT = 0,
+    no_browser: QUIET = False,
+) -> None:
+    """Play with a model in the browser: it is computed as you watch. Turn its knobs, change its method, take it by the hand."""
+    from carom.errors import CaromError
+    from carom.live import viewing
+    from carom.models import ALL
+
+    try:
+        page = viewing.play(known_model(model), ALL[model], show=False, host=host, port=port)
+    except (CaromError, ValueError, OSError) as error:
+        fail(str(error), BAD_INPUT)
+    keep_open(page, no_browser)
+
+
+def keep_open(page: Any, no_browser: bool) -> None:
+    """Say the address, open it, and stay until Ctrl-C."""
+    typer.echo(f"open {page.address}\nCtrl-C ends it.")
+    if not no_browser:
+        page.show()
+    page.wait()

@@ -1,0 +1,42 @@
+// What carom adds to viser's page: names for controls that have none, the reader's colours, and a title.
+(() => {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  let asked = false;
+  function name(control, text) {
+    if (control && text && !control.getAttribute("aria-label")) control.setAttribute("aria-label", text);
+  }
+  function look() {
+    for (const label of document.querySelectorAll("label[for]")) {
+      const text = label.textContent.trim(), target = document.getElementById(label.htmlFor);
+      name(target?.matches("[role=slider], input, textarea, select") ? target : null, text);
+      const row = label.parentElement?.parentElement?.parentElement;
+      if (row) for (const control of row.querySelectorAll("[role=slider], input:not([type=hidden]), textarea")) name(control, text);
+      if (text === "dark" && dark && !asked) { // each reader's own box: ticked once, as a hand would
+        const box = row?.querySelector("input[type=checkbox]");
+        if (box && !box.checked) { asked = true; box.click(); }
+      }
+    }
+    for (const canvas of document.querySelectorAll("canvas:not([role])")) {
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", "the scene; the controls beside it say what happens");
+    }
+    if (document.title !== "carom") document.title = "carom";
+  }
+  let waiting = false;
+  new MutationObserver(() => {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => { waiting = false; look(); }, 150);
+  }).observe(document.documentElement, { childList: true, subtree: true });
+})();
+// What this page has seen so far, said four times a second: the server sends no more than the slowest page can draw.
+(() => {
+  const who = Math.floor(Math.random() * 1e9).toString();
+  let last = "";
+  setInterval(() => {
+    const frame = document.querySelector("[data-carom-frame]")?.dataset.caromFrame ?? "";
+    if (!frame || frame === last || document.hidden) return;
+    last = frame;
+    fetch(`/seen?who=${who}&frame=${frame}`, { cache: "no-store" }).catch(() => {});
+  }, 250);
+})();

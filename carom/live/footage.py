@@ -1,0 +1,335 @@
+"""What a player shows, as arrays: bodies with their places and turns, lines, impacts, contact forces, and curves against time.
+
+Footage is made of a run (`of_solution`, `of_world`) and grows while one is computed (`followed_by`). Everything lies in space: a
+picture of the plane stands upright in x and z, and its outlines are given some depth.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from carom.drawing import Film
+from carom.errors import InputError
+from carom.live.rigid_fit import fit, prism
+
+CURVE_POINTS = 400  # of a curve in the page
+DEPTH = 0.25  #       of an outline, in its own size
+MANY = 8  #           curves in one panel
+
+
+@dataclass(frozen=True, eq=False)
+class Solid:
+    """Something that moves as a whole."""
+
+    name: str
+    body: int  #              which body it belongs to; −1 for scenery
+    vertices: np.ndarray  #   [m, 3] about its own centre
+    triangles: np.ndarray  #  [f, 3]
+    places: np.ndarray  #     [k, 3]
+    turns: np.ndarray  #      [k, 4] w first
+    outline: np.ndarray | None = None  # what later frames are compared with, where it is not the vertices
+
+
+@dataclass(frozen=True, eq=False)
+class Loose:
+    """Something whose points move one by one: a line, dots, an elastic surface."""
+
+    name: str
+    body: int
+    kind: str  #              line, dots or mesh
+    points: np.ndarray  #     [k, m, 3]
+    triangles: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Some numbers against time."""
+
+    title: str
+    t: np.ndarray  #                 [n]
+    lines: dict[str, np.ndarray]  #  [n] each
+
+
+@dataclass(frozen=True, eq=False)
+class Forces:
+    """Contact forces: each is seen at its own moment."""
+
+    t: np.ndarray  #       [m]
+    points: np.ndarray  #  [m, 3]
+    ends: np.ndarray  #    [m, 3]
+
+
+NO_FORCES = Forces(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+
+
+@dataclass(frozen=True, eq=False)
+class Footage:
+    name: str
+    flat: bool  #               a picture of the plane
+    t: np.ndarray  #            [k] of the frames; impacts are among them
+    solids: tuple[Solid, ...]
+    loose: tuple[Loose, ...]
+    hits: np.ndarray  #         [m] times of impacts
+    hit_names: tuple[str, ...]  # [m]
+    curves: tuple[Curves, ...]
+    forces: Forces = NO_FORCES
+    message: str = ""  #        how the run ended
+    ok: bool = True
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """The names of what moves."""
+        named = {piece.body: piece.name for piece in (*self.loose, *self.solids) if piece.body >= 0}
+        return tuple(named[i] for i in sorted(named))
+
+    def frame(self, now: float) -> tuple[int, int, float]:
+        """The frames before and after, and how far between them."""
+        j = int(np.clip(np.searchsorted(self.t, now, side="right"), 1, max(len(self.t) - 1, 1)))
+        if len(self.t) == 1:
+            return 0, 0, 0.0
+        span = self.t[j] - self.t[j - 1]
+        return j - 1, j, float(np.clip((now - self.t[j - 1]) / span, 0.0, 1.0)) if span > 0 else 1.0
+
+    def pose(self, solid: Solid, now: float) -> tuple[np.ndarray, np.ndarray]:
+        """Where a solid is at any time, and how it is turned."""
+        i, j, w = self.frame(now)
+        turn = (1 - w) * solid.turns[i] + w * solid.turns[j]
+        return (1 - w) * solid.places[i] + w * solid.places[j], turn / max(float(np.linalg.norm(turn)), 1e-12)
+
+    def points(self, piece: Loose, now: float) -> np.ndarray:
+        i, j, w = self.frame(now)
+        return (1 - w) * piece.points[i] + w * piece.points[j]
+
+    def centre(self, body: int, now: float) -> np.ndarray:
+        """The middle of a body."""
+        found = [self.pose(solid, now)[0] for solid in self.solids if solid.body == body]
+        found += [self.points(piece, now).mean(axis=0) for piece in self.loose if piece.body == body]
+        return np.mean(found, axis=0)
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The corners of the part of space in which something moves."""
+        seen = [s.places[:, None] + np.array([[-1.0], [1.0]]) * np.max(np.abs(s.vertices)) for s in self.solids if s.body >= 0]
+        seen += [piece.points for piece in self.loose if piece.body >= 0]
+        every = np.concatenate([points.reshape(-1, 3) for points in seen] or [np.zeros((1, 3))])
+        every = every[np.all(np.isfinite(every), axis=1)]
+        return every.min(axis=0), every.max(axis=0)
+
+    def followed_by(self, rest: "Footage") -> "Footage":
+        """This, and what happens after it."""
+        skip = int(abs(self.t[-1] - rest.t[0]) < 1e-12)  # the first frame of `rest` is mostly the last one of this
+        join = lambda a, b: np.concatenate([a, b[skip:]])  # noqa: E731
+        solids = tuple(
+            replace(a, places=join(a.places, b.places), turns=join(a.turns, _near(a.turns[-1], b.turns)))
+            for a, b in zip(self.solids, rest.solids, strict=True)
+        )
+        loose = tuple(replace(a, points=join(a.points, b.points)) for a, b in zip(self.loose, rest.loose, strict=True))
+        curves = tuple(
+            Curves(a.title, np.concatenate([a.t, b.t]), {name: np.concatenate([a.lines[name], b.lines[name]]) for name in a.lines})
+            for a, b in zip(self.curves, rest.curves, strict=True)
+        )
+        forces = Forces(*(np.concatenate([getattr(self.forces, n), getattr(rest.forces, n)]) for n in ("t", "points", "ends")))
+        return replace(
+            rest,
+            name=self.name,
+            t=join(self.t, rest.t),
+            solids=solids,
+            loose=loose,
+            curves=curves,
+            forces=forces,
+            hits=np.concatenate([self.hits, rest.hits]),
+            hit_names=(*self.hit_names, *rest.hit_names),
+        )
+
+    def until(self, now: float) -> "Footage":
+        """What happens up to a frame, and nothing after it."""
+        k = int(np.searchsorted(self.t, now, side="right"))
+        upto = lambda t: int(np.searchsorted(t, now, side="right"))  # noqa: E731
+        m, f = upto(self.hits), upto(self.forces.t)
+        return replace(
+            self,
+            t=self.t[:k],
+            solids=tuple(replace(s, places=s.places[:k], turns=s.turns[:k]) for s in self.solids),
+            loose=tuple(replace(piece, points=piece.points[:k]) for piece in self.loose),
+            curves=tuple(Curves(c.title, c.t[: upto(c.t)], {n: y[: upto(c.t)] for n, y in c.lines.items()}) for c in self.curves),
+            forces=Forces(self.forces.t[:f], self.forces.points[:f], self.forces.ends[:f]),
+            hits=self.hits[:m],
+            hit_names=self.hit_names[:m],
+        )
+
+
+def _near(turn: np.ndarray, turns: np.ndarray) -> np.ndarray:
+    return turns if float(turn @ turns[0]) >= 0 else -turns
+
+
+# -- from a film ---------------------------------------------------------------------------------------------------------
+
+
+def pieces(reel: Film, like: Footage | None = None) -> tuple[tuple[Solid, ...], tuple[Loose, ...]]:
+    """The parts of a film; with `like`, seen from the first frame of an earlier one, so that the two can be joined."""
+    solids: list[Solid] = []
+    loose: list[Loose] = []
+    body = 0
+    for i, part in enumerate(reel.parts):
+        track = _upright(reel.track(i))
+        moves = not part.fixed
+        number, name = (body, f"body {body + 1}") if moves else (-1, f"scenery {i + 1}")
+        body += moves
+        before = None if like is None else next((s for s in like.solids if s.name == name), None)
+        solid = _solid(part, track, number, name, reel, before) if like is None or before is not None else None
+        if solid is not None:
+            solids.append(solid)
+        else:
+            loose.append(Loose(name, number, "line" if part.kind == "wall" else part.kind, track, part.triangles))
+    return tuple(solids), tuple(loose)
+
+
+def _upright(points: np.ndarray) -> np.ndarray:
+    if points.shape[-1] == 3:
+        return points
+    return np.stack([points[..., 0], np.zeros(points.shape[:-1]), points[..., 1]], axis=-1)
+
+
+def _solid(part: Any, track: np.ndarray, body: int, name: str, reel: Film, before: Solid | None) -> Solid | None:
+    closed = part.kind == "line" and reel.dim == 2 and track.shape[1] > 3 and np.array_equal(track[0, 0], track[0, -1])
+    if part.kind == "wall":
+        return _slab(track, reel, name) if before is None else _held(before, len(track))
+    if part.kind != "mesh" and not closed:
+        return None
+    if before is None and part.fixed and closed:
+        return None  # scenery that is drawn as a line may be hollow: a bowl
+    reference = track[0] - track[0].mean(axis=0) if before is None else _reference(before)
+    found = fit(reference, track)
+    if found is None:
+        if before is not None:
+            raise InputError(f"{name} was stiff and is not any more: its shape changes its form")
+        return None
+    if before is not None:
+        return replace(before, places=found[0], turns=found[1])
+    if part.kind == "mesh":
+        return Solid(name, body, reference, part.triangles, *found)
+    vertices, triangles = prism(reference, DEPTH * float(np.max(np.abs(reference))))
+    return Solid(name, body, vertices, triangles, *found, outline=reference)
+
+
+def _reference(solid: Solid) -> np.ndarray:
+    return solid.vertices if solid.outline is None else solid.outline
+
+
+def _slab(track: np.ndarray, reel: Film, name: str) -> Solid:
+    """A wall of the plane as a long slab behind its line, on the side where nothing moves."""
+    moving = [_upright(reel.track(i)).reshape(-1, 3) for i, part in enumerate(reel.parts) if not part.fixed]
+    seen = np.concatenate(moving or [track[0]])
+    middle, reach = seen.mean(axis=0), max(float(np.max(np.ptp(seen, axis=0))), 1e-9)
+    a, b = track[0]
+    along = (b - a) / np.linalg.norm(b - a)
+    across = np.array([-along[2], 0.0, along[0]])
+    across = -across if float((middle - a) @ across) > 0 else across  # away from the motion
+    foot = a + along * float((middle - a) @ along)
+    thick, wide, long = 0.03 * reach, 0.35 * reach, 4.0 * reach
+    ends = np.stack([foot - long * along, foot + long * along])
+    ring = np.concatenate([ends, ends[::-1] + thick * across])
+    centre = ring.mean(axis=0)
+    vertices, triangles = prism(ring - centre, wide)
+    still = Solid(name, -1, vertices, triangles, centre[None], np.array([[1.0, 0.0, 0.0, 0.0]]))
+    return _held(still, len(track))
+
+
+def _held(solid: Solid, frames: int) -> Solid:
+    """The same for so many frames."""
+    return replace(solid, places=np.repeat(solid.places[:1], frames, 0), turns=np.repeat(solid.turns[:1], frames, 0))
+
+
+# -- from runs -----------------------------------------------------------------------------------------------------------
+
+
+def of_solution(solution: Any, like: Footage | None = None) -> Footage:
+    """The footage of a run; it needs a picture (see `carom.drawing`)."""
+    if solution.film is None:
+        raise InputError("this run has no picture to look at: pass shape= to solve (see carom.drawing), or make its report")
+    reel, hits = solution.film, solution.impacts
+    solids, loose = pieces(reel, like)
+    return Footage(
+        name=solution.name,
+        flat=reel.dim == 2,
+        t=reel.t,
+        solids=solids,
+        loose=loose,
+        hits=hits.t,
+        hit_names=tuple(hits.names[c] for c in hits.contact),
+        curves=curves_of(solution),
+        message=solution.status.message,
+        ok=solution.status.ok,
+    )
+
+
+def curves_of(solution: Any) -> tuple[Curves, ...]:
+    """Energy, gaps and momenta along the grid."""
+    found = [Curves("energy", solution.t, {"energy": solution.energy})]
+    if solution.smallest_gap is not None:
+        found.append(Curves("smallest gap", solution.t, {"smallest gap": solution.smallest_gap}))
+    shown = range(min(solution.p.shape[1], MANY))
+    found.append(Curves("momenta", solution.t, {solution.directions[i]: solution.p[:, i] for i in shown}))
+    return tuple(found)
+
+
+def of_world(world: Any, run: Any) -> Footage:
+    """The footage of a run of a world: its outlines from the film, places and turns from the run itself, at every step kept."""
+    reel = world.film(run)
+    owners = [i for i, spec in enumerate(world.bodies) for _ in spec.shapes]
+    solids = []
+    for j, (part, i) in enumerate(zip(reel.parts, owners, strict=True)):
+        outline = _upright(reel.part(0, j))
+        wall = part.kind == "wall"
+        solids.append(_slab(np.repeat(outline[None], len(run.t), 0), reel, run.names[i]) if wall else _body(part, outline, i, run))
+    c, flat = run.contacts, run.dim == 2
+    struck = np.flatnonzero(c.impact.astype(bool) & np.any(c.impulse != 0, axis=1))
+    momentum = run.momentum
+    lines = {axis: momentum[:, k] for k, axis in enumerate("xyz"[: run.dim])}
+    return Footage(
+        name="world",
+        flat=flat,
+        t=run.t,
+        solids=tuple(solids),
+        loose=(),
+        hits=c.t[struck],
+        hit_names=tuple(f"{run.names[c.a[i]]} – {run.names[c.b[i]]}" for i in struck),
+        curves=(Curves("energy", run.t, {"energy": run.energy}), Curves("momentum", run.t, lines)),
+        forces=_forces(run, flat),
+        message=run.status.message,
+        ok=run.status.ok,
+    )
+
+
+def _forces(run: Any, flat: bool) -> Forces:
+    """The impulses of all contacts as arrows; a usual one is as long as a tenth of the scene, and none longer than three such."""
+    c = run.contacts
+    size = np.linalg.norm(c.impulse, axis=1)
+    rows = np.flatnonzero(size > 0)
+    if not len(rows):
+        return NO_FORCES
+    point, push, size = c.point[rows], c.impulse[rows], size[rows]
+    if flat:
+        point, push = _upright(point[:, :2]), _upright(push[:, :2])
+    reach = 0.1 * float(np.max(np.ptp(run.x[:, run.free].reshape(-1, 3), axis=0)))
+    length = reach * np.minimum(size / np.median(size), 3.0)
+    return Forces(c.t[rows], point, point + (length / size)[:, None] * push)
+
+
+def _body(part: Any, outline: np.ndarray, i: int, run: Any) -> Solid:
+    """A shape in the frame of the centre of mass of its body."""
+    from scipy.spatial.transform import Rotation
+
+    flat = run.dim == 2
+    places = _upright(run.x[:, i, :2]) if flat else run.x[:, i]
+    w, x, y, z = run.q[:, i].T
+    turns = np.stack([w, x, -z, y], axis=1) if flat else run.q[:, i]  # the plane stands upright: its z is our −y
+    local = Rotation.from_quat(turns[0][[1, 2, 3, 0]]).inv().apply(outline - places[0])
+    flips = np.sign(np.sum(turns[1:] * turns[:-1], axis=1))
+    turns = turns * np.concatenate([[1.0], np.cumprod(np.where(flips == 0, 1.0, flips))])[:, None]
+    body = i if run.free[i] else -1
+    if not flat:
+        return Solid(run.names[i], body, local, part.triangles, places, turns)
+    ring = local if np.allclose(local[0], local[-1]) else local[1:]  # a disc comes with a spoke
+    vertices, triangles = prism(ring, DEPTH * float(np.max(np.abs(local))))
+    return Solid(run.names[i], body, vertices, triangles, places, turns, outline=local)

@@ -1,0 +1,195 @@
+"""The page: viser's server behind the gate, a stage and a panel, and a clock that moves them."""
+
+import contextlib
+import io
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from carom.errors import InputError
+from carom.live.gate import Gate, open_server
+from carom.live.pacing import Pace
+from carom.live.panel import Panel
+from carom.live.player import Player
+from carom.live.stage import Stage
+
+CHARTS = 8  # of the panel, a second
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class LivePage:
+    """A player in the browser. `address` is what to open; `close` ends it, and so does leaving a `with`.
+
+    - `host`: who may come: by default this machine alone. `port`: 0 for any that is free.
+    """
+
+    def __init__(
+        self,
+        player: Player,
+        *,
+        title: str | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        films: Callable[[str], Any] | None = None,
+    ):
+        if not 0 <= port < 65536:
+            raise InputError(f"a port is a number from 0 to 65535; got {port}")
+        self.player, self.gate, self.host = player, Gate(), host
+        self.server = open_server(self.gate, host, port)
+        self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 139))
+        self.server.gui.set_panel_label(title or player.footage.name)
+        self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
+        self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
+        self.stages: list[Stage] = []
+        self._set_stages()
+        self.panel = Panel(self.server.gui, player, films)
+        self.trouble = ""
+        self.frames = 0  # drawn since the page was opened
+        self.work: list[Callable[[float], None]] = []  # what else happens at every frame
+        self.pace = Pace()
+        self.gate.seen = self.pace.seen
+        self._number = self.server.gui.add_html('<i data-carom-frame="0"></i>', order=1e8)
+        self._homes: dict[int, np.ndarray] = {}  # where bodies that are followed were first
+        self._stop = threading.Event()
+        self._look()
+        self.server.on_client_connect(_welcome)
+        self._clock = threading.Thread(target=self._run, name="carom live page", daemon=True)
+        self._clock.start()
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser, with the token that lets one in."""
+        host = self.host if self.host not in ("0.0.0.0", "::") else "localhost"
+        return f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
+
+    @property
+    def clients(self) -> int:
+        return len(self.server.get_clients())
+
+    def _look(self) -> None:
+        """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
+        stage = self.stages[0]
+        low, high = stage.low, stage.high
+        middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
+        away = 2 * away if self.player.growing else away  # nobody knows yet where it goes
+        side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
+        camera = self.server.initial_camera
+        camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
+        camera.near, camera.far = 1e-3 * away, 1e3 * away
+
+    def _set_stages(self) -> None:
+        """A stage for each player; a new one where other bodies have come."""
+        players = self.cast()
+        for i, player in enumerate(players):
+            if i < len(self.stages) and self.stages[i].knows(player.footage):
+                continue
+            for old in self.stages[i : i + 1]:
+                old.remove()
+            aside = 1.15 * float(np.ptp(np.stack(players[0].footage.box()), axis=0)[0]) + 0.5 * self.stages[0].reach if i else 0.0
+            self.stages[i : i + 1] = [Stage(self.server.scene, player.footage, f"/motion-{i}", aside)]
+            if self.drag is not None:
+                self.stages[i].on_drag(self.drag)
+        while len(self.stages) > len(players):
+            self.stages.pop().remove()
+
+    # -- the clock ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        last, charts = time.perf_counter(), 0.0
+        while not self._stop.wait(max(0.0, last + 1 / self.pace.rate - time.perf_counter())):
+            now = time.perf_counter()
+            passed, last = now - last, now
+            try:
+                charts = self._beat(now, passed, charts)
+            except Exception as error:  # a page that stands still without a word would be worse
+                self.trouble = f"{type(error).__name__}: {error}"
+                self.panel.status.value = f"this page failed: {self.trouble}"
+                raise
+
+    def _beat(self, now: float, passed: float, charts: float) -> float:
+        """One frame; when the charts were drawn last."""
+        for job in self.work:
+            job(passed)
+        for player in self.cast():
+            player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
+        if not self.server.get_clients() and self.frames:
+            return charts
+        if self.pace.waiting(self.frames):
+            return charts
+        self._draw()
+        if now - charts > max(1 / CHARTS, 4 / self.pace.rate):
+            self.panel.show()
+            self._number.content = f'<i data-carom-frame="{self.frames}"></i>'
+            self.pace.sent(self.frames)
+            return now
+        return charts
+
+    def _draw(self) -> None:
+        self._set_stages()
+        with self.server.atomic():
+            for player, stage in zip(self.cast(), self.stages, strict=False):
+                stage.draw(player.footage, player.now, player.struck, self.panel.forces)
+            self._follow()
+        self.frames += 1
+
+    def _follow(self) -> None:
+        """What is followed stays where it was at the start; all the rest moves."""
+        player, away = self.player, np.zeros(3)
+        if player.follow is not None:
+            away = player.footage.centre(player.follow, player.now) - self._home(player.follow)
+            away[2] = 0.0  # up and down is what one wants to see
+        for stage in self.stages:
+            stage.shift(away)
+
+    def _home(self, body: int) -> np.ndarray:
+        if self._homes.get(body) is None:
+            self._homes[body] = self.player.footage.centre(body, self.player.start)
+        return self._homes[body]
+
+    # -- for those who opened it -------------------------------------------------------------------------------------
+
+    def show(self) -> "LivePage":
+        """Open the address in the browser of this machine."""
+        webbrowser.open(self.address)
+        return self
+
+    def wait(self) -> None:
+        """Until Ctrl-C."""
+        try:
+            while not self._stop.wait(0.5):
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._clock.join(2.0)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.server.stop()
+
+    def __enter__(self) -> "LivePage":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<a live page of {self.player.footage.name!r}: {self.address}>"
+
+
+def _welcome(client: Any) -> None:
+    """Each client has its own colours: the page's script ticks this box for those who like the dark."""
+    dark = client.gui.add_checkbox("dark", False, order=1e9)
+
+    @dark.on_update
+    def _(event: Any) -> None:
+        look = {"show_logo": False, "show_share_button": False, "brand_color": (31, 95, 139)}
+        client.gui.configure_theme(dark_mode=event.target.value, **look)

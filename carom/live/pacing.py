@@ -1,0 +1,54 @@
+"""How many frames a second: as many as the slowest page can draw.
+
+Frames are numbered, and pages say which they have seen. Without that a browser that draws slowly, in software or on a small
+machine, would fall behind by as much as one cares to wait, for viser sends whatever it is given.
+"""
+
+import threading
+import time
+
+FASTEST, SLOWEST = 60.0, 4.0  # frames a second
+LATE, EARLY = 0.4, 0.2  #       seconds between sending a frame and hearing of it; a quarter of a second passes between two words
+FORGOTTEN = 3.0  #              seconds without a word: gone, or hidden behind another window
+
+
+class Pace:
+    def __init__(self) -> None:
+        self.rate = FASTEST
+        self._sent: dict[int, float] = {}
+        self._pages: dict[str, tuple[float, int, float]] = {}  # when it spoke last, of which frame, and how late
+        self._lock = threading.Lock()
+
+    def sent(self, frame: int, now: float | None = None) -> None:
+        """A numbered frame has been handed over."""
+        now = time.perf_counter() if now is None else now
+        with self._lock:
+            self._sent[frame] = now
+            for old in [f for f in self._sent if f < frame - 2000]:
+                del self._sent[old]
+
+    def seen(self, who: str, frame: int, now: float | None = None) -> None:
+        """A page has drawn it."""
+        now = time.perf_counter() if now is None else now
+        with self._lock:
+            when = self._sent.get(frame)
+            if when is None:
+                return
+            self._pages[who] = (now, frame, now - when)
+            self._pages = {page: told for page, told in self._pages.items() if now - told[0] < FORGOTTEN}
+            late = max(told[2] for told in self._pages.values())
+            if late > LATE:
+                self.rate = max(SLOWEST, 0.7 * self.rate)
+            elif late < EARLY:
+                self.rate = min(FASTEST, 1.15 * self.rate + 0.5)
+
+    def waiting(self, frame: int, now: float | None = None) -> bool:
+        """Whether some page is so far behind that nothing more should be sent for now."""
+        now = time.perf_counter() if now is None else now
+        with self._lock:
+            behind = [told for told in self._pages.values() if now - told[0] < FORGOTTEN]
+            if not behind:
+                return False
+            oldest = min(told[1] for told in behind)
+            unseen = [when for number, when in self._sent.items() if number > oldest]
+            return bool(unseen) and now - min(unseen) > 4 * LATE

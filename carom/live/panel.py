@@ -1,0 +1,177 @@
+"""The controls of a player on viser's panel: time, speed, impacts, what to follow, curves, pictures and films."""
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from carom.live.footage import CURVE_POINTS, Curves
+from carom.live.player import SPEEDS, Player
+from carom.report.plots import envelope
+
+NOBODY = "nothing"
+STROKES = ("#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#777777")
+NOW = "#d9480f"
+
+
+class Panel:
+    """Widgets that show the player's state and change it. Names that people typed are put into labels and fields, which viser
+    shows as text; never into markdown or HTML."""
+
+    def __init__(self, gui: Any, player: Player, films: Callable[[str], Any] | None = None):
+        self.gui, self.player, self.films = gui, player, films
+        self.forces = True
+        self._shown: tuple[Any, ...] = ()
+        self.status = gui.add_text("status", "", disabled=True, multiline=True, order=0)
+        with gui.add_folder("time", order=1):
+            self._time_controls()
+        with gui.add_folder("view", order=3):
+            self._view_controls()
+        self.folder = gui.add_folder("curves", order=4)
+        self.charts: list[tuple[int, Any]] = []
+        with self.folder:
+            self.charts = [(i, self._chart(curves)) for i, curves in enumerate(player.footage.curves)]
+        self._commands()
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def _time_controls(self) -> None:
+        gui, player = self.gui, self.player
+        self.button = gui.add_button("Play")
+        self.button.on_click(lambda _: player.play())
+        span = max(player.end - player.start, 1e-9)
+        self.time = gui.add_slider("time", player.start, player.start + span, span / 2000, player.start)
+        self.time.on_update(self._scrubbed)
+        for label, go in (("step", player.step), ("impact", player.next_impact)):
+            group = gui.add_button_group(label, ("back", "on"))
+            group.on_click(lambda event, go=go: go(1 if event.target.value == "on" else -1))
+        near = min(SPEEDS, key=lambda s: abs(s - player.speed))
+        self.speed = gui.add_dropdown("speed", tuple(f"{s:g}×" for s in SPEEDS), initial_value=f"{near:g}×")
+        self.speed.on_update(lambda event: setattr(player, "speed", float(event.target.value.rstrip("×"))))
+
+    def _view_controls(self) -> None:
+        gui, player = self.gui, self.player
+        bodies = player.footage.bodies
+        self.names = {f"{i + 1}: {name}": i for i, name in enumerate(bodies)}
+        first = next((name for name, i in self.names.items() if i == player.follow), NOBODY)
+        follow = gui.add_dropdown("follow", (NOBODY, *self.names), initial_value=first)
+        follow.on_update(lambda event: setattr(player, "follow", self.names.get(event.target.value)))
+        if len(player.footage.forces.t):
+            box = gui.add_checkbox("contact forces", True)
+            box.on_update(lambda event: setattr(self, "forces", event.target.value))
+        gui.add_button("Picture").on_click(_picture)
+        if self.films is not None:
+            gui.add_button("Film").on_click(self._film)
+
+    def _chart(self, curves: Curves) -> Any:
+        t, lines = thinned(curves)
+        series = [{"label": "t"}]
+        for k, name in enumerate(lines):
+            series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
+        series.append({"label": "now", "stroke": NOW, "width": 2, "points": {"show": True, "size": 9, "fill": NOW}})
+        return self.gui.add_uplot(
+            (t, *lines.values(), _marked(t, lines, t[0])),
+            tuple(series),
+            title=curves.title,
+            scales=scales_of(lines),
+            legend={"show": len(lines) > 1},
+            aspect=1.9,
+        )
+
+    def _commands(self) -> None:
+        act = {
+            ("Play or pause", "space"): lambda: self.player.play(),
+            ("Step back", "J"): lambda: self.player.step(-1),
+            ("Step on", "L"): lambda: self.player.step(1),
+            ("To the impact before", "B"): lambda: self.player.next_impact(-1),
+            ("To the next impact", "N"): lambda: self.player.next_impact(1),
+            ("To the start", "home"): lambda: self.player.scrub(self.player.start),
+            ("To the end", "end"): lambda: self.player.scrub(self.player.end),
+        }
+        for (label, key), what in act.items():
+            self.gui.add_command(label, hotkey=key).on_trigger(lambda _, what=what: what())
+
+    # -- what a hand does --------------------------------------------------------------------------------------------
+
+    def _scrubbed(self, event: Any) -> None:
+        if event.client is not None:  # moved by a hand, not by the clock
+            self.player.scrub(event.target.value)
+
+    def _film(self, event: Any) -> None:
+        assert self.films is not None and event.client is not None
+        told = event.client.add_notification("Film", "is being drawn …", loading=True, with_close_button=False)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "motion.gif"
+            self.films(str(path))
+            content = path.read_bytes()
+        told.remove()
+        event.client.send_file_download("motion.gif", content)
+
+    # -- what a person sees ------------------------------------------------------------------------------------------
+
+    def show(self) -> None:
+        """The state of the player; nothing is sent that was sent before."""
+        player = self.player
+        name = "Pause" if player.playing else "Play"
+        if self.button.label != name:
+            self.button.label = name
+        if self.time.max < player.end or self.time.min > player.start:
+            self.time.min, self.time.max = player.start, player.end
+        state = (player.now, player.footage, player.playing)
+        if state == self._shown:
+            return
+        self._shown = state
+        self.time.value = float(np.clip(player.now, self.time.min, self.time.max))
+        note = "" if player.footage.ok else f"failed: {player.footage.message}\n"
+        text = f"{note}t = {player.now:.4f}{' (computing …)' if player.waiting else ''}\n{player.words()}"
+        if self.status.value != text:
+            self.status.value = text
+        for i, chart in self.charts:
+            t, lines = thinned(player.footage.curves[i])
+            scales = scales_of(lines)
+            if chart.scales != scales:
+                chart.scales = scales
+            chart.data = (t, *lines.values(), _marked(t, lines, player.now))
+
+
+def thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """At most so many points, the same times for all lines; the extremes of the first stay."""
+    t = curves.t
+    if len(t) > CURVE_POINTS:
+        first = next(iter(curves.lines.values()))
+        kept = np.unique(np.searchsorted(t, envelope(t, first, CURVE_POINTS // 2)[0]).clip(0, len(t) - 1))
+        return t[kept], {name: y[kept] for name, y in curves.lines.items()}
+    return (t, dict(curves.lines)) if len(t) > 1 else (np.repeat(t, 2), {n: np.repeat(y, 2) for n, y in curves.lines.items()})
+
+
+def scales_of(lines: dict[str, np.ndarray]) -> dict[str, Any]:
+    """All that the lines reach, and a little more; a curve that is constant to rounding is drawn as one."""
+    every = np.concatenate(list(lines.values()))
+    every = every[np.isfinite(every)] if np.any(np.isfinite(every)) else np.zeros(1)
+    low, high = float(every.min()), float(every.max())
+    room = max(0.08 * (high - low), 1e-6 * max(abs(low), abs(high)), 1e-12)
+    return {"x": {"time": False}, "y": {"range": (low - room, high + room)}}
+
+
+def _marked(t: np.ndarray, lines: dict[str, np.ndarray], now: float) -> np.ndarray:
+    """A dot on the first line at the present moment."""
+    mark = np.full(len(t), np.nan)
+    i = int(np.clip(np.searchsorted(t, now), 0, len(t) - 1))
+    mark[i] = next(iter(lines.values()))[i]
+    return mark
+
+
+def _picture(event: Any) -> None:
+    """What this client sees, as a file."""
+    from PIL import Image
+
+    client = event.client
+    with contextlib.suppress(RuntimeError, TimeoutError):  # a client that has gone needs no picture
+        seen = client.get_render(client.camera.image_height, client.camera.image_width, timeout=20.0)
+        file = io.BytesIO()
+        Image.fromarray(seen).save(file, "png")
+        client.send_file_download("motion.png", file.getvalue())

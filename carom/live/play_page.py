@@ -1,0 +1,153 @@
+"""The page of `carom play`: the player, and beside it knobs, methods, hands, and what was played to take home."""
+
+import contextlib
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from carom.live.footage import Curves
+from carom.live.knobs import STEPS, SUITS, Knob
+from carom.live.live_page import LivePage
+from carom.live.panel import STROKES, scales_of, thinned
+from carom.live.playground import Playground
+
+NONE = "none"
+
+
+class PlayPage:
+    """A playground in the browser. One thread computes; the page's clock draws; hands arrive on viser's threads."""
+
+    def __init__(self, ground: Playground, *, host: str = "127.0.0.1", port: int = 0):
+        self.ground = ground
+        self.page = LivePage(ground.player, title=f"carom play {ground.name}", host=host, port=port)
+        self.page.cast = lambda: ground.players
+        self.page.drag = ground.pull
+        for stage in self.page.stages:
+            stage.on_drag(ground.pull)
+        self.sliders: dict[str, Any] = {}
+        self._chart: Any = None
+        self._names: tuple[str, ...] = ()
+        gui = self.page.server.gui
+        with gui.add_folder("play", order=2):
+            self._controls(gui)
+        self.both = gui.add_folder("both methods", order=2.5, visible=False)
+        self.page.work.append(self._tell)
+        self._stop = threading.Event()
+        self._worker = threading.Thread(target=self._compute, name="carom playground", daemon=True)
+        self._worker.start()
+
+    @property
+    def address(self) -> str:
+        return self.page.address
+
+    def _controls(self, gui: Any) -> None:
+        ground = self.ground
+        self.refused = gui.add_text("refused", "", disabled=True, multiline=True, visible=False)
+        for knob in ground.knobs.values():
+            self.sliders[knob.name] = self._slider(gui, knob)
+        names = tuple(ground.methods)
+        method = gui.add_dropdown("method", names, initial_value=SUITS)
+        method.on_update(lambda event: ground.choose(method=event.target.value))
+        paces = {f"{s:g} × {ground.takes[0].model.dt:g}": s for s in STEPS}
+        pace = gui.add_dropdown("dt", tuple(paces), initial_value=f"1 × {ground.takes[0].model.dt:g}")
+        pace.on_update(lambda event: ground.choose(pace=paces[event.target.value]))
+        beside = gui.add_dropdown("beside it", (NONE, *names), initial_value=NONE, hint="the same start with a second method")
+        beside.on_update(lambda event: ground.choose(other=None if event.target.value == NONE else event.target.value))
+        gui.add_button("Restart").on_click(lambda _: ground.restart())
+        gui.add_button("Save as a run").on_click(self._save)
+        gui.add_button("Save as a script").on_click(lambda event: _send(event, f"{ground.name}.py", ground.script().encode()))
+
+    def _slider(self, gui: Any, knob: Knob) -> Any:
+        ground = self.ground
+        kind: Any = int if knob.whole else float
+        step = 1 if knob.whole else (knob.high - knob.low) / 200
+        slider = gui.add_slider(knob.name, kind(knob.low), kind(knob.high), kind(step), kind(knob.value))
+
+        @slider.on_update
+        def _(event: Any) -> None:
+            if event.client is not None:
+                ground.turn(knob.name, event.target.value)
+                if ground.values[knob.name] != event.target.value:
+                    event.target.value = kind(ground.values[knob.name])  # refused: the slider says what is so
+
+        return slider
+
+    def _tell(self, _: float) -> None:
+        """What was refused, and the energies of two methods."""
+        if self.refused.value != self.ground.message:
+            self.refused.value = self.ground.message
+            self.refused.visible = bool(self.ground.message)
+        players = self.ground.players
+        if len(players) < 2:
+            if self.both.visible:
+                self.both.visible = False
+            return
+        both = energies(self.ground)
+        t, lines = thinned(both)
+        if not self.both.visible:
+            self.both.visible = True
+        if self._names != tuple(lines):  # other methods
+            self._names = tuple(lines)
+            if self._chart is not None:
+                self._chart.remove()
+            series: list[Any] = [{"label": "t"}]
+            series += [{"label": name, "stroke": STROKES[k], "width": 1.5} for k, name in enumerate(lines)]
+            look: dict[str, Any] = {"title": both.title, "scales": scales_of(lines), "aspect": 1.7}
+            with self.both:
+                self._chart = self.page.server.gui.add_uplot((t, *lines.values()), tuple(series), **look)
+            self._drawn = len(both.t)
+        elif len(both.t) != self._drawn:
+            self._drawn = len(both.t)
+            self._chart.scales = scales_of(lines)
+            self._chart.data = (t, *lines.values())
+
+    def _save(self, event: Any) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.ground.save(Path(folder) / f"{self.ground.name}.zarr")
+            packed = shutil.make_archive(str(path), "zip", path)
+            _send(event, f"{path.name}.zip", Path(packed).read_bytes())
+
+    def _compute(self) -> None:
+        while not self._stop.is_set():
+            if not self.ground.work():
+                self._stop.wait(0.01)
+
+    # -- for those who opened it -------------------------------------------------------------------------------------
+
+    def show(self) -> "PlayPage":
+        self.page.show()
+        return self
+
+    def wait(self) -> None:
+        try:
+            self.page.wait()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._worker.join(5.0)
+        self.page.close()
+
+    def __enter__(self) -> "PlayPage":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def energies(ground: Playground) -> Curves:
+    """The energies of two takes at the times of the first."""
+    one, two = (player.footage.curves[0] for player in ground.players[:2])
+    names = (ground.method, ground.other if ground.other != ground.method else f"{ground.other} (again)")
+    y = np.interp(one.t, two.t, two.lines["energy"])
+    return Curves("energy of both", one.t, {str(names[0]): one.lines["energy"], str(names[1]): y})
+
+
+def _send(event: Any, name: str, content: bytes) -> None:
+    with contextlib.suppress(KeyError):  # the client has gone
+        event.client.send_file_download(name, content, save_immediately=False)

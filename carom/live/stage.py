@@ -1,0 +1,199 @@
+"""Footage on viser's stage: bodies as batches of equal meshes, lines and dots, a floor, arrows of contact forces."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from carom.live.footage import Footage, Loose, Solid
+
+BLUE, RED, GREY, ARROW = (12, 66, 110), (190, 50, 15), (120, 128, 136), (200, 120, 0)  # viser's lights bleach what they fall on
+COLOURS = np.array([BLUE, (45, 110, 35), (95, 45, 130), (20, 115, 115), (115, 60, 45), (60, 90, 130)], np.uint8)
+SMOOTH = 60  # triangles: rounder than that is shaded round
+
+
+@dataclass
+class _Batch:
+    """Bodies of one form, which viser draws in one go."""
+
+    handle: Any
+    numbers: list[int]  #    of solids
+    bodies: list[int]
+    colours: np.ndarray
+    places: np.ndarray  #    [k, b, 3]
+    turns: np.ndarray  #     [k, b, 4]
+
+    @property
+    def still(self) -> bool:
+        """Scenery, and it does not move."""
+        return self.bodies[0] < 0 and bool(np.all(self.places == self.places[:1]) and np.all(self.turns == self.turns[:1]))
+
+
+class Stage:
+    """One footage in a scene of viser, under the node `root`."""
+
+    def __init__(self, scene: Any, footage: Footage, root: str = "/motion", aside: float = 0.0):
+        self.scene, self.root, self.footage = scene, root, footage
+        self.low, self.high = footage.box()
+        self.reach = max(float(np.max(self.high - self.low)), 1e-6)
+        self.struck = False
+        self.aside = np.array([aside, 0.0, 0.0])
+        self.frame = scene.add_frame(root, show_axes=False, position=tuple(self.aside))
+        self.batches = [self._batch(group) for group in _alike(footage.solids)]
+        self.loose = [(number, self._loose(piece, number)) for number, piece in enumerate(footage.loose)]
+        self.arrows = scene.add_arrows(
+            f"{root}/forces",
+            np.zeros((1, 2, 3), np.float32),
+            ARROW,
+            shaft_radius=0.006 * self.reach,
+            head_radius=0.014 * self.reach,
+            head_length=0.03 * self.reach,
+            visible=False,
+        )
+        if not footage.flat and not any(s.body < 0 for s in footage.solids):
+            scene.add_grid(f"{root}/floor", width=4 * self.reach, height=4 * self.reach, cell_size=self.reach / 10)
+
+    def _batch(self, group: list[int]) -> _Batch:
+        solids = [self.footage.solids[i] for i in group]
+        first, moves = solids[0], solids[0].body >= 0
+        sizes = np.array([_size(s) for s in solids])
+        colours = np.array([COLOURS[s.body % len(COLOURS)] if moves else GREY for s in solids], np.uint8)
+        handle = self.scene.add_batched_meshes_simple(
+            f"{self.root}/{'bodies' if moves else 'scenery'}-{group[0]}",
+            first.vertices / _size(first),
+            first.triangles,
+            np.array([s.turns[0] for s in solids]),
+            np.array([s.places[0] for s in solids]),
+            batched_scales=sizes.astype(np.float32),
+            batched_colors=colours,
+            lod="off",
+            flat_shading=len(first.triangles) <= SMOOTH,
+            side="double",
+            cast_shadow=moves,
+        )
+        return _Batch(handle, group, [s.body for s in solids], colours, *_stacked(solids))
+
+    def _loose(self, piece: Loose, number: int) -> Any:
+        name, colour = f"{self.root}/loose-{number}", BLUE if piece.body >= 0 else GREY
+        points = piece.points[0].astype(np.float32)
+        if piece.kind == "mesh":
+            return self.scene.add_mesh_simple(name, points, piece.triangles, color=colour, side="double", flat_shading=True)
+        if piece.kind == "dots":
+            ball, faces = _ball()
+            turns = np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1))
+            size = np.full(len(points), 0.025 * self.reach, np.float32)
+            look: dict[str, Any] = {"batched_scales": size, "batched_colors": colour, "lod": "off"}
+            return self.scene.add_batched_meshes_simple(name, ball, faces, turns, points, **look)
+        return self.scene.add_line_segments(name, _segments(points), colour, thickness=0.008 * self.reach)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def draw(self, footage: Footage, now: float, struck: bool, forces: bool) -> None:
+        """The moment `now`; bodies light up while an impact is to be seen."""
+        if footage is not self.footage:
+            self._change(footage)
+        i, j, w = footage.frame(now)
+        for batch in self.batches:
+            if batch.still:
+                continue
+            turns = (1 - w) * batch.turns[i] + w * batch.turns[j]
+            batch.handle.batched_positions = ((1 - w) * batch.places[i] + w * batch.places[j]).astype(np.float32)
+            batch.handle.batched_wxyzs = (turns / np.linalg.norm(turns, axis=1, keepdims=True)).astype(np.float32)
+            if struck != self.struck and batch.bodies[0] >= 0:
+                batch.handle.batched_colors = np.tile(np.array(RED, np.uint8), (len(batch.bodies), 1)) if struck else batch.colours
+        for number, handle in self.loose:
+            piece = footage.loose[number]
+            points = ((1 - w) * piece.points[i] + w * piece.points[j]).astype(np.float32)
+            if piece.kind == "mesh":
+                handle.vertices = points
+            elif piece.kind == "dots":
+                handle.batched_positions = points
+            else:
+                handle.points = _segments(points)
+        self.struck = struck
+        self._show_forces(footage, now, forces)
+
+    def shift(self, away: np.ndarray) -> None:
+        """Move all of it, so that a body that is followed stays where it is; cameras stay in the hands of those who look."""
+        if np.any(self.frame.position != self.aside - away):
+            self.frame.position = self.aside - away
+
+    def knows(self, footage: Footage) -> bool:
+        """Whether this is footage of the same bodies, which only move otherwise."""
+        ours, theirs = self.footage.solids, footage.solids
+        same = len(ours) == len(theirs) and all(a.vertices is b.vertices for a, b in zip(ours, theirs, strict=True))
+        return same and [p.points.shape[1:] for p in self.footage.loose] == [p.points.shape[1:] for p in footage.loose]
+
+    def _change(self, footage: Footage) -> None:
+        """More footage of the same bodies."""
+        self.footage = footage
+        for batch in self.batches:
+            batch.places, batch.turns = _stacked([footage.solids[i] for i in batch.numbers])
+
+    def _show_forces(self, footage: Footage, now: float, wanted: bool) -> None:
+        t = footage.forces.t
+        if not wanted or not len(t):
+            if self.arrows.visible:
+                self.arrows.visible = False
+            return
+        k = int(np.searchsorted(footage.t, now - 1e-12))
+        here = footage.t[min(k, len(footage.t) - 1)]  # a force belongs to the step that ends here
+        rows = slice(*np.searchsorted(t, [here - 1e-9, here + 1e-9]))
+        if rows.start == rows.stop:
+            self.arrows.visible = False
+            return
+        self.arrows.points = np.stack([footage.forces.points[rows], footage.forces.ends[rows]], axis=1).astype(np.float32)
+        self.arrows.visible = True
+
+    # -- hands -------------------------------------------------------------------------------------------------------
+
+    def on_drag(self, pull: Callable[[int, np.ndarray | None, np.ndarray | None], None]) -> None:
+        """`pull(body, from, to)` while a body is held by a hand, and `pull(body, None, None)` when it is let go."""
+        held = [(b.handle, b.bodies) for b in self.batches if b.bodies[0] >= 0]
+        for number, handle in self.loose:
+            piece = self.footage.loose[number]
+            if piece.body >= 0 and piece.kind == "dots":
+                held.append((handle, [piece.body] * piece.points.shape[1]))
+        for handle, bodies in held:
+
+            @handle.on_drag
+            async def _(event: Any, bodies: list[int] = bodies) -> None:
+                body = bodies[event.instance_index or 0]
+                if event.phase == "end":
+                    pull(body, None, None)
+                else:
+                    there = np.asarray(self.frame.position)
+                    pull(body, np.array(event.start_position) - there, np.array(event.end_position) - there)
+
+    def remove(self) -> None:
+        self.scene.remove_by_name(self.root)
+
+
+def _alike(solids: tuple[Solid, ...]) -> list[list[int]]:
+    """The numbers of solids that are the same mesh, up to its size."""
+    groups: dict[tuple[bytes, bytes, bool], list[int]] = {}
+    for i, solid in enumerate(solids):
+        form = np.round(solid.vertices / _size(solid), 5) + 0.0
+        groups.setdefault((form.tobytes(), np.asarray(solid.triangles).tobytes(), solid.body >= 0), []).append(i)
+    return list(groups.values())
+
+
+def _size(solid: Solid) -> float:
+    return max(float(np.max(np.abs(solid.vertices))), 1e-12)
+
+
+def _stacked(solids: list[Solid]) -> tuple[np.ndarray, np.ndarray]:
+    return np.stack([s.places for s in solids], axis=1), np.stack([s.turns for s in solids], axis=1)
+
+
+def _segments(points: np.ndarray) -> np.ndarray:
+    pairs = points if len(points) > 1 else np.repeat(points, 2, axis=0)
+    return np.stack([pairs[:-1], pairs[1:]], axis=1)
+
+
+def _ball() -> tuple[np.ndarray, np.ndarray]:
+    import trimesh
+
+    ball = trimesh.creation.icosphere(subdivisions=2)
+    return np.asarray(ball.vertices), np.asarray(ball.faces)

@@ -1,0 +1,125 @@
+"""`carom play` without a page: it computes ahead of the clock, knobs change the motion, a hand pulls, a script makes it again."""
+
+import numpy as np
+import pytest
+
+import carom
+from carom.live.knobs import SUITS, knobs_of, methods_for
+from carom.live.play_page import energies
+from carom.live.playground import Playground
+from carom.live.take import HAND, HELD
+
+
+@pytest.fixture(scope="module")
+def ground() -> Playground:
+    return Playground("particle", carom.models.particle)
+
+
+@pytest.fixture(autouse=True)
+def anew(ground):
+    """Every test starts with the particle at its start, all knobs as they were."""
+    ground.pull(0, None, None)
+    ground.values = {name: knob.value for name, knob in ground.knobs.items()}
+    ground.choose(method=SUITS, pace=1.0, other=None)
+    ground.player.play(False)
+
+
+def _watch(ground: Playground, seconds: float, each: float = 0.1) -> None:
+    for player in ground.players:
+        player.play(True)
+    for _ in range(round(seconds / each)):
+        while ground.work():
+            pass
+        for player in ground.players:
+            player.tick(each)
+
+
+def test_it_goes_on_for_as_long_as_one_watches(ground):
+    """And it is the run that `solve` makes, up to the rounding of starting anew at every stretch."""
+    _watch(ground, 3.0)
+    assert ground.player.now == pytest.approx(3.0) and ground.player.end >= 3.5
+    exact = carom.models.particle().solve(num_steps=300)
+    assert np.allclose(ground.player.footage.centre(0, 3.0)[[0, 2]], exact.q[300], atol=1e-9)  # few impacts: no chaos to speak of
+    assert len(ground.player.footage.hits) >= 3
+
+
+def test_a_knob_changes_the_motion_from_now_on(ground):
+    _watch(ground, 0.3)
+    fallen, now = ground.player.footage.centre(0, ground.player.now), ground.player.now
+    ground.turn("gravity", 0.0)
+    assert ground.player.now == pytest.approx(now, abs=0.011)  # at the step before
+    _watch(ground, 0.1)
+    t = ground.player.now - now
+    free = fallen[2] - 9.81 * now * t  # straight on with the velocity that it had
+    assert ground.player.footage.centre(0, ground.player.now)[2] == pytest.approx(
+        free, abs=1e-3
+    )  # a step of 0.01 with or without g
+    control = fallen[2] - 9.81 * now * t - 0.5 * 9.81 * t**2
+    assert abs(free - control) > 1e-2
+
+
+def test_what_is_refused_is_said_and_undone(ground):
+    _watch(ground, 0.2)
+    ground.turn("mass", -1.0)
+    assert "mass" in ground.message and ground.values["mass"] == 1.0
+    ground.turn("mass", 2.0)
+    assert not ground.message and ground.takes[0].model.params["mass"] == 2.0
+
+
+def test_a_hand_holds_a_body_where_it_is(ground):
+    """The spring sags by g(1 − ωτ)/ω² at the kicks, and a body falls by less than gτ²/2 between them."""
+    _watch(ground, 0.1)
+    here = ground.player.footage.centre(0, ground.player.now)
+    target = here + [0.5, 0.0, 1.0]
+    ground.player.play(True)
+    for _ in range(90):
+        ground.player.tick(HELD)
+        ground.pull(0, ground.player.footage.centre(0, ground.player.now), target)
+        ground.work()
+    x, _, z = ground.player.footage.centre(0, ground.player.now)
+    sag, swing = 9.81 * (1 - HAND * HELD) / HAND**2, 0.5 * 9.81 * HELD**2
+    assert x == pytest.approx(target[0], abs=1e-3) and target[2] - z == pytest.approx(sag, abs=2 * swing)
+    ground.pull(0, None, None)
+    _watch(ground, 0.3)
+    assert ground.player.footage.centre(0, ground.player.now)[2] < z - 0.2  # let go, it falls
+
+
+def test_two_methods_start_alike_and_show_both_energies(ground):
+    ground.choose(other="VariationalCollision, trapezoidal")
+    _watch(ground, 2.0)
+    both = energies(ground)
+    one, two = both.lines.values()
+    assert len(ground.players) == 2 and one[0] == two[0] and len(both.lines) == 2
+    assert np.max(np.abs(one - one[0])) < 1e-9 < 1e-6 < np.max(np.abs(two - two[0]))  # order 4 is exact here, order 2 is not
+
+
+def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
+    _watch(ground, 0.6)
+    ground.turn("gravity", 3.0)
+    _watch(ground, 0.5)
+    exec(compile(ground.script(), "script.py", "exec"), {})
+    said = capsys.readouterr().out
+    q = np.array([float(x) for x in said[said.rindex("[") + 1 : said.rindex("]")].split()])
+    assert np.allclose(q, ground.takes[0].state.q, atol=1e-6) and "stretches" in said  # eight digits are printed
+    run = carom.load(ground.save(tmp_path / "played.zarr"))
+    assert run.t[0] == pytest.approx(0.6, abs=0.011) and run.params["gravity"] == 3.0  # since the knob was turned
+    assert np.allclose(run.q[-1], ground.takes[0].state.q, atol=1e-9)
+
+
+def test_a_run_that_fails_stays_and_says_why():
+    ground = Playground("drag", carom.models.drag)
+    ground.player.speed = 10.0
+    _watch(ground, 1.2)
+    assert ground.takes[0].failed and not ground.player.footage.ok and "choose MoreauJean" in ground.player.footage.message
+    assert ground.player.now == ground.player.end and not ground.player.playing
+    ground.restart()
+    assert not ground.takes[0].failed and ground.player.footage.ok
+
+
+def test_every_model_has_knobs_and_methods():
+    for name, factory in carom.models.ALL.items():
+        knobs, methods = knobs_of(factory), methods_for(factory())
+        assert SUITS in methods and (knobs or name == "star_in_space"), name
+        for knob in knobs.values():
+            assert knob.low <= knob.value <= knob.high and knob.low < knob.high, (name, knob)
+    assert "MoreauJean" in methods_for(carom.models.friction_ball()) and "EventDriven" not in methods_for(carom.models.stack())
