@@ -42,6 +42,10 @@ _register(
     dense="carom.results.dense:dense_output",
     extend="carom.running.extending:extend",
     plot_ensemble="carom.report.ensembles:plot_ensemble",
+    report_world="carom.report.worlds:write_report",
+    save_world="carom.bodies.world_store:save",
+    load_world="carom.bodies.world_store:load",
+    extend_world="carom.bodies.march:extend",
 )
 
 from typing import TYPE_CHECKING
