@@ -155,9 +155,8 @@ def _solid(shape: Shape, around: int) -> tuple[np.ndarray, str, np.ndarray]:
 
 def _turned(shape: Shape, points_around: int) -> tuple[np.ndarray, str, np.ndarray]:
     """A round shape as a grid of meridians and circles: its support points in the directions of a globe."""
-    height = np.linspace(
-        -0.5 * np.pi, 0.5 * np.pi, points_around // 2 + (points_around // 2) % 2
-    )  # none on the equator: capsules are split there
+    rows = points_around // 2 + (points_around // 2) % 2  # even, none on the equator: capsules are split there
+    height = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rows)
     around = np.linspace(0, 2 * np.pi, points_around)[:-1]
     globe = np.array([[np.cos(h) * np.cos(a), np.cos(h) * np.sin(a), np.sin(h)] for h in height for a in around])
     points = np.array([shape.support(d) for d in globe])

@@ -71,9 +71,10 @@ def _save_dataset(arrays: dict[str, np.ndarray], told: dict[str, Any], run: Worl
             dims[name] = ("contact", "space")[: array.ndim]
         elif name.startswith("memory_"):
             dims[name] = ("joint_row",) if name == "memory_joints" else ("remembered", "space")[: array.ndim]
+    labels = {"body": run.names, "space": "xyz", "quaternion": "wxyz"}
     dataset = xr.Dataset(
         {name: (dims[name], array) for name, array in arrays.items()},
-        coords={"body": np.array(run.names, dtype=object), "space": list("xyz"), "quaternion": list("wxyz")},
+        coords={name: np.array(list(values), dtype=object) for name, values in labels.items()},
         attrs={"carom": json.dumps(told), "contact_states": list(CONTACT_STATES)},
     )
     return write_dataset(dataset, path)

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def check_path(path: Path) -> None:
 class _Stage:
     """The figure, and how it changes with time."""
 
-    def __init__(self, reel: Film, solution: Solution, width: float, followed: list[int]):
+    def __init__(self, reel: Film, solution: Solution, width: float, followed: Sequence[int] = ()):
         self.reel, self.solution, self.view, self.followed = reel, solution, view_of(reel), followed
         self.forces: list[Any] = []
         low, high = np.array(self.view.low), np.array(self.view.high)
