@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.as_system import start_of, system_of
 from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
@@ -18,6 +19,7 @@ from carom.bodies.world_checkpoint import surviving
 from carom.drawing import Film
 from carom.errors import InputError
 from carom.running.options import whole
+from carom.system.lumped import LumpedSystem
 
 
 @dataclass(frozen=True)
@@ -315,6 +317,17 @@ class World:
         if path is not None:
             run.save(path)
         return run
+
+    @property
+    def system(self) -> LumpedSystem:
+        """The world as a `System`, for all methods, gradients, ensembles and diagnostics: `carom.solve(world.system, method,
+        **world.start, dt=…, num_steps=…)`. Refused where a pair of shapes has no smooth gap; see `carom.bodies.as_system`."""
+        return system_of(self)
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """`q0`, `v0`, `params` and `shape` for `world.system`, as the world stands."""
+        return start_of(self)
 
     def film(self, run: WorldRun) -> Film:
         """The shapes of all bodies through a run, for `carom.drawing` and reports: the same as `run.film`."""
