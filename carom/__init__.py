@@ -48,6 +48,10 @@ _register(
     plot_diagram="carom.report.ensembles:plot_diagram",
     view="carom.live.viewing:view_solution",
     view_world="carom.live.viewing:view_world",
+    report_world="carom.report.worlds:write_report",
+    save_world="carom.bodies.world_store:save",
+    load_world="carom.bodies.world_store:load",
+    extend_world="carom.bodies.march:extend",
 )
 
 from typing import TYPE_CHECKING

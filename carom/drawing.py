@@ -38,6 +38,7 @@ class Part:
     fixed: bool = False  #                   scenery
     triangles: np.ndarray | None = None  #   [m, 3] indices of points, of a mesh
     endless: bool = False  #                 a plane: as large as the motion needs
+    name: str = ""  #                        whose it is, where there are several bodies
 
 
 def line(points: Any, fixed: bool = False) -> Part:
@@ -110,6 +111,20 @@ def picture(shape: Callable[..., Any] | Named, q: Any, t: float, params: Any) ->
 
 
 @dataclass(frozen=True)
+class Arrows:
+    """Arrows that come and go, as contact forces do: a row each, in the order of the frames that they belong to."""
+
+    frame: np.ndarray  #  [m]
+    start: np.ndarray  #  [m, 2 or 3]
+    end: np.ndarray  #    [m, 2 or 3]
+
+    def of(self, frame: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where those of a frame start and end."""
+        a, b = np.searchsorted(self.frame, [frame, frame + 1])
+        return self.start[a:b], self.end[a:b]
+
+
+@dataclass(frozen=True)
 class Film:
     """A picture at many times: the points of all parts in one array."""
 
@@ -117,6 +132,7 @@ class Film:
     points: np.ndarray  #        [frames, points, 2 or 3]
     parts: tuple[Part, ...]  #   at the first time: what each is
     starts: tuple[int, ...]  #   where in `points` each part starts, and the end of the last
+    arrows: Arrows | None = None
 
     @property
     def dim(self) -> int:
@@ -138,6 +154,23 @@ class Film:
     def part(self, frame: int, i: int) -> np.ndarray:
         return self.points[frame, self.starts[i] : self.starts[i + 1]]
 
+    def frame_at(self, t: float) -> int:
+        """The last frame that is not later than t."""
+        return max(int(np.searchsorted(self.t, t, side="right")) - 1, 0)
+
+    @property
+    def floor(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """A point and the normal of the endless plane that lies most level: what throws a shadow throws it there."""
+        best, found = 0.5, None
+        for i, part in enumerate(self.parts):
+            if self.dim == 3 and part.endless and part.fixed:
+                corners = self.part(0, i)
+                normal = np.cross(corners[1] - corners[0], corners[3] - corners[0])
+                normal = normal / np.linalg.norm(normal)
+                if abs(normal[2]) > best:
+                    best, found = abs(normal[2]), (corners[0], normal * np.sign(normal[2]))
+        return found
+
 
 def film(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any) -> Film:
     """The picture at the given times and configurations."""
@@ -151,11 +184,16 @@ def film(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any) -
         if [len(part.points) for part in parts] != sizes:
             raise InputError(f"the shape returned other parts at t = {t[i]:g} than at the start: only the points may move")
         points[i] = np.concatenate([part.points for part in parts])
-    reel = Film(t, points, tuple(first), tuple(np.cumsum([0, *sizes]).tolist()))
-    for i, part in enumerate(first):
+    return wide_enough(Film(t, points, tuple(first), tuple(np.cumsum([0, *sizes]).tolist())))
+
+
+def wide_enough(reel: Film) -> Film:
+    """The film with its endless planes as large as the motion needs."""
+    for i, part in enumerate(reel.parts):
         if part.endless:
             reel.track(i)[:] = _enough(part, reel)
-    return replace(reel, parts=tuple(replace(p, points=reel.part(0, i)) if p.endless else p for i, p in enumerate(first)))
+    parts = tuple(replace(p, points=reel.part(0, i)) if p.endless else p for i, p in enumerate(reel.parts))
+    return replace(reel, parts=parts)
 
 
 def _enough(part: Part, reel: Film) -> np.ndarray:

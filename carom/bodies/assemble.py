@@ -32,7 +32,8 @@ def assemble(world: "World") -> Scene:
         inertia = np.where(free, inertia[:, 2, 2], 1.0)[:, None, None] * np.eye(3)
     inverse = np.where(free[:, None, None], np.linalg.inv(inertia), 0.0)
     center = np.array([spec.mass.center if spec.mass else np.zeros(3) for spec in specs])
-    geometry = build(world.dim, [(spec.shapes, c) for spec, c in zip(specs, center, strict=True)])
+    looks = tuple((spec.shapes, c) for spec, c in zip(specs, center, strict=True))
+    geometry = build(world.dim, list(looks))
     reach = np.array(
         [
             max([np.linalg.norm(p.where - c) + p.shape.reach for p in s.shapes], default=0.0)
@@ -49,7 +50,19 @@ def assemble(world: "World") -> Scene:
     more = (tuple(Force(i, f) for i, f in world.forces), springs, {i: s.motion for i, s in enumerate(specs) if s.motion})
     names = tuple(spec.name for spec in specs)
     return Scene(
-        world.dim, names, kind, mass, inertia, np.where(free, 1 / mass, 0.0), inverse, center, reach, world.gravity, *parts, *more
+        world.dim,
+        names,
+        kind,
+        mass,
+        inertia,
+        np.where(free, 1 / mass, 0.0),
+        inverse,
+        center,
+        reach,
+        world.gravity,
+        *parts,
+        *more,
+        looks,
     )
 
 

@@ -1,30 +1,49 @@
 """The loop over steps: states kept, contacts collected, and a sentence about how it ended."""
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carom.bodies.run import ContactLog, Recorder, WorldRun
+from carom.bodies.contact_table import ContactLog
+from carom.bodies.memory import Memory
+from carom.bodies.run import Recorder, Settings, WorldRun, joined
 from carom.bodies.scene import Scene, State
 from carom.bodies.stepping import Stepper, StepRecord
+from carom.errors import InputError
 from carom.results.solution import Status
+from carom.running.options import whole
 from carom.running.progress import Bar
+
+if TYPE_CHECKING:
+    from carom.bodies.world import World
 
 
 def march(
-    scene: Scene, state: State, dt: float, num_steps: int, tolerance: float, save_every: int, progress: bool | None
+    scene: Scene,
+    state: State,
+    dt: float,
+    num_steps: int,
+    settings: Settings,
+    progress: bool | None,
+    done: int = 0,
+    memory: Memory | None = None,
 ) -> WorldRun:
-    stepper = Stepper(scene, tolerance)
-    stepper.begin(state, dt)
-    recorder, log = Recorder(scene, save_every), ContactLog()
-    recorder.keep(0, 0.0, state)
+    """Steps done + 1 … num_steps. Without a memory of the step before, contacts that touch at the start count as pressed."""
+    stepper = Stepper(scene, settings.tolerance)
+    if memory is None:
+        stepper.begin(state, dt)
+    else:
+        stepper.memory = memory
+    recorder, log = Recorder(scene), ContactLog()
+    recorder.keep(done, done * dt, state)
     status = None
     clock = time.perf_counter()
     same: StepRecord | None = None  # the record of a step that changed nothing: all that follow are alike
-    step = 0
+    step = done
     try:
         with Bar(progress) as bar:
-            for step in range(1, num_steps + 1):
+            for step in range(done + 1, num_steps + 1):
                 t = (step - 1) * dt
                 if same is None:
                     new, record = stepper.step(state, t, dt)
@@ -32,8 +51,8 @@ def march(
                         same = record
                 else:
                     new, record = state, same
-                status = _trouble(scene, new, record, step, t + dt, tolerance)
-                kept = step % save_every == 0 or step == num_steps or status is not None
+                status = _trouble(scene, new, record, step, t + dt, settings.tolerance)
+                kept = step % settings.save_every == 0 or step == num_steps or status is not None
                 log.add(step, t + dt, record.tables if kept else [table for table in record.tables if table.impact])
                 recorder.note(record)
                 if status is not None:
@@ -43,10 +62,35 @@ def march(
                     recorder.keep(step, step * dt, state)
                 bar.update(step / num_steps, f"step {step} of {num_steps}")
     except KeyboardInterrupt:
-        status = Status("interrupted", f"interrupted by hand at step {step} (t = {step * dt:.9g})", True, step, step * dt)
+        taken = done + len(recorder.residual)
+        status = Status("interrupted", f"interrupted by hand at step {taken} (t = {taken * dt:.9g})", True, taken, taken * dt)
+        if recorder.steps[-1] != taken:
+            recorder.keep(taken, taken * dt, state)
     if status is None:
         status = Status("done", f"all {num_steps} steps were taken", True, num_steps, num_steps * dt)
-    return WorldRun.from_parts(scene, dt, recorder, log, status, time.perf_counter() - clock)
+    return WorldRun.from_parts(scene, dt, recorder, log, status, time.perf_counter() - clock, settings, stepper.memory)
+
+
+def last_state(run: WorldRun) -> State:
+    return State(run.x[-1], run.q[-1], run.v[-1], run.L[-1])
+
+
+def extend(run: WorldRun, num_steps: int, world: "World | None", progress: bool | None) -> WorldRun:
+    """`run` and so many steps more, as if they had been asked for at once."""
+    more = whole(num_steps, "num_steps")
+    if not run.status.ok:
+        raise InputError(f"a run that failed has no end to go on from: {run.status.message}")
+    scene = run.scene
+    if scene is None:
+        if world is None:
+            raise InputError(
+                "this run was read from a file, which holds no functions and no joints: pass world=, described as for the run"
+            )
+        scene = world.scene()[0]
+        if scene.names != run.names or not np.array_equal(scene.mass, run.mass):
+            raise InputError("the world that was given is not that of the run: its bodies have other names or masses")
+    rest = march(scene, last_state(run), run.dt, run.num_steps + more, run.settings, progress, run.num_steps, run.memory)
+    return joined(run, rest)
 
 
 def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float, tolerance: float) -> Status | None:
@@ -56,13 +100,8 @@ def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float
         bad = next(
             scene.names[i] for i in range(len(scene.names)) if not np.all(np.isfinite([*state.x[i], *state.v[i], *state.L[i]]))
         )
-        return Status(
-            "not_finite",
-            f"{at}: the motion of {bad!r} became infinite or not a number. Check forces, and try a smaller dt",
-            False,
-            step,
-            t,
-        )
+        text = f"{at}: the motion of {bad!r} became infinite or not a number. Check forces, and try a smaller dt"
+        return Status("not_finite", text, False, step, t)
     if not record.converged:
         text = (
             f"{at}: the contact problem was solved to a certificate of {record.residual:.2g} only, not {tolerance:.2g}, "

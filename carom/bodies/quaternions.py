@@ -98,11 +98,11 @@ def from_user(orientation: object, dim: int) -> np.ndarray | None:
     if value.shape == (4,) and np.linalg.norm(value) > 0:
         return normalise(value)
     if value.shape == (3, 3) and np.allclose(value @ value.T, np.eye(3), atol=1e-9) and np.linalg.det(value) > 0:
-        return _of_matrix(value)
+        return of_matrix(value)
     return None
 
 
-def _of_matrix(R: np.ndarray) -> np.ndarray:
+def of_matrix(R: np.ndarray) -> np.ndarray:
     """The quaternion of a rotation matrix, from the largest of its four squares, so that nothing cancels."""
     squares = np.array([1 + np.trace(R), *(1 + 2 * np.diag(R) - np.trace(R))])
     k = int(np.argmax(squares))

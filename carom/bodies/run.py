@@ -1,98 +1,28 @@
 """What came out of a world: poses, velocities, contacts, energy, momenta, and how well each step was solved."""
 
-import json
-from dataclasses import asdict, dataclass, field
+import html
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.contact_table import COLUMNS, ContactLog, WorldContacts
+from carom.bodies.memory import Memory
+from carom.bodies.pictures import Outline, film, from_text, outlines
 from carom.bodies.scene import FREE, Scene, State, potential
-from carom.bodies.stepping import ContactTable, StepRecord
+from carom.bodies.stepping import StepRecord
+from carom.drawing import Film
 from carom.errors import InputError
 from carom.results.solution import Status
+from carom.results.views import view
 
-FORMAT = 1
-CONTACT_STATES = ("open", "stick", "slide")
+if TYPE_CHECKING:
+    import xarray as xr
 
-
-@dataclass(frozen=True)
-class WorldContacts:
-    """Contacts that pressed or were closed, one row each, in time order. `impulse` acts on body b, at `point`."""
-
-    step: np.ndarray  #     [m]
-    t: np.ndarray  #        [m]     end of the step
-    a: np.ndarray  #        [m]     numbers of the bodies
-    b: np.ndarray  #        [m]
-    point: np.ndarray  #    [m, 3]
-    normal: np.ndarray  #   [m, 3]  from a to b
-    gap: np.ndarray  #      [m]
-    impulse: np.ndarray  #  [m, 3]
-    state: np.ndarray  #    [m]     "open", "stick" or "slide"
-    impact: np.ndarray  #   [m]     in the impact at the start of the step, or in the step itself
-    names: tuple[str, ...] = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.step)
-
-    @property
-    def bodies(self) -> list[tuple[str, str]]:
-        """The names of both bodies."""
-        return [(self.names[i], self.names[j]) for i, j in zip(self.a, self.b, strict=True)]
-
-    def of(self, body: int | str) -> "WorldContacts":
-        """The contacts of one body."""
-        i = self.names.index(body) if isinstance(body, str) else int(getattr(body, "index", body))
-        return self.take((self.a == i) | (self.b == i))
-
-    def take(self, rows: np.ndarray) -> "WorldContacts":
-        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
-        return WorldContacts(**columns, names=self.names)
-
-    def __repr__(self) -> str:
-        rows = [f"{'t':>12}  {'bodies':<32} {'state':<6} {'impulse':>12}"]
-        size = np.linalg.norm(self.impulse, axis=1)
-        for i in range(min(8, len(self))):
-            rows.append(f"{self.t[i]:12.6f}  {' – '.join(self.bodies[i]):<32} {self.state[i]:<6} {size[i]:12.6g}")
-        return f"{len(self)} contacts\n" + "\n".join(rows + ["…"] * (len(self) > 8)) if len(self) else "no contacts"
-
-
-COLUMNS = ("step", "t", "a", "b", "point", "normal", "gap", "impulse", "state", "impact")
-
-
-@dataclass
-class ContactLog:
-    """Collects the tables of all steps."""
-
-    rows: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
-
-    def add(self, step: int, t: float, tables: list[ContactTable]) -> None:
-        for table in tables:
-            m = len(table.contacts)
-            if m == 0:
-                continue
-            c = table.contacts
-            values = (
-                np.full(m, step),
-                np.full(m, t),
-                c.a,
-                c.b,
-                c.point,
-                c.normal,
-                c.gap,
-                table.impulse,
-                table.state,
-                np.full(m, table.impact),
-            )
-            for name, value in zip(COLUMNS, values, strict=True):
-                self.rows[name].append(value)
-
-    def table(self, names: tuple[str, ...]) -> WorldContacts:
-        empty = {"point": np.zeros((0, 3)), "normal": np.zeros((0, 3)), "impulse": np.zeros((0, 3))}
-        columns = {name: np.concatenate(v) if v else empty.get(name, np.zeros(0, int)) for name, v in self.rows.items()}
-        columns["state"] = np.array(CONTACT_STATES)[columns["state"]]
-        return WorldContacts(**columns, names=names)
+    from carom.bodies.world import World
 
 
 @dataclass
@@ -100,7 +30,6 @@ class Recorder:
     """Keeps states and certificates while a run goes on."""
 
     scene: Scene
-    every: int
     steps: list[int] = field(default_factory=list)
     t: list[float] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
@@ -133,6 +62,14 @@ class BodyTrack:
 
 
 @dataclass(frozen=True)
+class Settings:
+    """How a run was asked for: what it takes to go on with it."""
+
+    tolerance: float = 1e-10
+    save_every: int = 1
+
+
+@dataclass(frozen=True)
 class WorldRun:
     """A run of a world. `t` are the kept times; `residual`, `deepest` and `stages` have one entry per step."""
 
@@ -157,21 +94,36 @@ class WorldRun:
     contacts: WorldContacts
     status: Status
     seconds: float
-    scene: Scene | None = field(default=None, repr=False)
+    scene: Scene | None = field(default=None, repr=False)  #   None where the run was read from a file
+    settings: Settings = Settings()
+    memory: Memory | None = field(default=None, repr=False)  # of the last step: what the next one starts from
+    picture: str | None = field(default=None, repr=False)  #   the outlines, where there is no scene to make them from
+    name: str = "world"
 
     @classmethod
-    def from_parts(cls, scene: Scene, dt: float, recorder: Recorder, log: ContactLog, status: Status, seconds: float) -> "WorldRun":
+    def from_parts(
+        cls,
+        scene: Scene,
+        dt: float,
+        recorder: Recorder,
+        log: ContactLog,
+        status: Status,
+        seconds: float,
+        settings: Settings,
+        memory: Memory,
+    ) -> "WorldRun":
         stack = lambda name: np.array([getattr(state, name) for state in recorder.states])  # noqa: E731
         x, q, v, L = (stack(name) for name in "xqvL")
         spins = np.array([state.spin(scene) for state in recorder.states])
         kinetic = np.array([np.sum(state.kinetic(scene)) for state in recorder.states])
         height = np.array([potential(scene, a, b) for a, b in zip(x, q, strict=True)])
         quality = (np.array(recorder.residual), np.array(recorder.deepest), np.array(recorder.stages, "U8"))
-        free = scene.kind == FREE
         data = (np.array(recorder.t), np.array(recorder.steps), x, q, v, L, spins, kinetic, height, *quality)
-        return cls(
-            scene.names, scene.dim, dt, *data, scene.mass, scene.center, free, log.table(scene.names), status, seconds, scene
-        )
+        bodies = (scene.mass, scene.center, scene.kind == FREE)
+        rest = (log.table(scene.names), status, seconds, scene, settings, memory)
+        return cls(scene.names, scene.dim, dt, *data, *bodies, *rest)
+
+    # -- what it tells ---------------------------------------------------------------------------------------------------
 
     @property
     def energy(self) -> np.ndarray:
@@ -191,9 +143,18 @@ class WorldRun:
         total = orbital + np.sum(np.where(self.free[:, None], self.L, 0.0), axis=1)
         return total if self.dim == 3 else total[:, 2]
 
+    @property
+    def num_steps(self) -> int:
+        return len(self.residual)
+
+    @property
+    def impacts(self) -> WorldContacts:
+        """The contacts that met: the rows of `contacts` that belong to impacts."""
+        return self.contacts.take(np.flatnonzero(self.contacts.impact))
+
     def body(self, body: Any) -> BodyTrack:
         """The track of a body, by its handle or its name."""
-        i = self._index(body)
+        i = self.index(body)
         d, R = self.dim, quaternions.matrix(self.q[:, i])
         arm = -quaternions.apply(R, np.broadcast_to(self.center[i], self.x[:, i].shape))
         velocity = self.v[:, i] + quaternions.cross(self.spins[:, i], arm)
@@ -202,65 +163,86 @@ class WorldRun:
         place = (self.x[:, i] + arm)[:, :d]
         return BodyTrack(self.names[i], place, turn, velocity[:, :d], spin, self.x[:, i, :d], self.v[:, i, :d])
 
-    def _index(self, body: Any) -> int:
-        name = getattr(body, "name", body)
+    def index(self, body: Any) -> int:
+        """The number of a body, by its handle or its name."""
+        name = body if isinstance(body, str) else body.name
         if name not in self.names:
             raise InputError(f"there is no body {name!r} in this run; there are {', '.join(map(repr, self.names))}")
         return self.names.index(name)
+
+    @cached_property
+    def outlines(self) -> tuple[Outline, ...]:
+        """How the bodies look."""
+        if self.scene is not None:
+            return outlines(list(self.scene.shapes), self.dim)
+        return () if self.picture is None else from_text(self.picture)
+
+    @cached_property
+    def film(self) -> Film | None:
+        """The bodies along the run, with the forces of their contacts; None where nothing has a shape."""
+        return film(self) if self.outlines else None
+
+    def to_xarray(self) -> "xr.Dataset":
+        """A labelled dataset: poses along `time` and `body`, certificates along `step`, contacts along `contact`."""
+        import xarray as xr
+
+        axis, names = list("xyz")[: self.dim], np.array(self.names, dtype=object)
+        tracks = [self.body(name) for name in self.names]
+        stack = lambda what: np.stack([getattr(track, what) for track in tracks], axis=1)  # noqa: E731
+        along = ("time", "body", "axis")
+        turn = ("time", "body", "quaternion") if self.dim == 3 else ("time", "body")
+        spin = along if self.dim == 3 else ("time", "body")
+        data: dict[str, Any] = {"position": (along, stack("position")), "orientation": (turn, stack("orientation"))}
+        data |= {"velocity": (along, stack("velocity")), "spin": (spin, stack("spin"))}
+        data |= {name: ("time", getattr(self, name)) for name in ("energy", "kinetic", "potential")}
+        data |= {name: ("step", getattr(self, name)) for name in ("residual", "deepest", "stages")}
+        table = self.contacts.to_xarray().rename({"axis": "space"})
+        data |= {f"contact_{name}": (array.dims, array.values) for name, array in table.data_vars.items()}
+        coords = {"time": self.t, "body": names, "axis": axis, "space": list("xyz"), "contact_t": ("contact", self.contacts.t)}
+        attrs = {"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message}
+        return xr.Dataset(data, coords=coords, attrs=attrs)
 
     def __str__(self) -> str:
         worst = (
             f"largest certificate {np.max(self.residual, initial=0.0):.2g}, largest depth {-np.min(self.deepest, initial=0.0):.2g}"
         )
-        return f"{int(np.sum(self.free))} bodies, {len(self.residual)} steps, {len(self.contacts)} contacts: {self.status}; {worst}"
+        return f"{int(np.sum(self.free))} bodies, {self.num_steps} steps, {len(self.contacts)} contacts: {self.status}; {worst}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how it ended, how well it was solved, and the first contacts."""
+        head = f"<b>{html.escape(self.name)}</b> · {self.status._repr_html_()}"
+        return "".join(f"<div>{part}</div>" for part in (head, html.escape(str(self)), self.contacts._repr_html_()))
+
+    # -- what one does with it -------------------------------------------------------------------------------------------
+
+    def extend(self, num_steps: int, *, world: "World | None" = None, progress: bool | None = None) -> "WorldRun":
+        """The same run, so many steps longer. A run from a file needs its `world`: a file holds no functions and no joints."""
+        return view("extend_world")(self, num_steps, world, progress)
 
     def save(self, path: str | Path) -> Path:
-        """Write the run to a .npz file: all arrays, and a header in JSON. `WorldRun.load` reads it."""
-        path = Path(path)
-        if path.suffix != ".npz":
-            raise InputError(f"a run of a world is saved as *.npz; got {str(path)!r}")
-        header = {"kind": "world", "format": FORMAT, "names": self.names, "dim": self.dim, "dt": self.dt}
-        header |= {"seconds": self.seconds, "status": asdict(self.status)}
-        arrays = {name: getattr(self, name) for name in ARRAYS} | {f"contacts_{c}": getattr(self.contacts, c) for c in COLUMNS}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part.npz")
-        np.savez_compressed(part, header=np.array(json.dumps(header)), **arrays)
-        part.replace(path)
-        return path
+        """Write the run to *.zarr, *.nc (which xarray opens too) or *.npz; `carom.load` and `WorldRun.load` read it."""
+        return view("save_world")(self, path)
 
-    @classmethod
-    def load(cls, path: str | Path) -> "WorldRun":
+    @staticmethod
+    def load(path: str | Path) -> "WorldRun":
         """Read a run that `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                header = json.loads(str(file["header"]))
-                if header.get("kind") != "world" or header.get("format") != FORMAT:
-                    raise InputError(f"{str(path)!r} is not a run of a world in format {FORMAT}")
-                arrays = {name: file[name] for name in ARRAYS}
-                columns = {name: file[f"contacts_{name}"] for name in COLUMNS}
-        except (OSError, KeyError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{str(path)!r} cannot be read as a run of a world: {error}") from error
-        names = tuple(header["names"])
-        told = {"names": names, "dim": header["dim"], "dt": header["dt"], "seconds": header["seconds"]}
-        return cls(**told, **arrays, contacts=WorldContacts(**columns, names=names), status=Status(**header["status"]))
+        return view("load_world")(path)
+
+    def report(self, path: str | Path, title: str | None = None) -> Path:
+        """Write one HTML file: the motion to play, with forces and shadows, energy, certificates, impacts. It needs no network."""
+        return view("report_world")(self, path, title)
+
+    def animate(self, path: str | Path | None = None, **options: Any) -> Any:
+        """The motion as a film, saved to *.gif or *.mp4 if a path is given; `follow=` a body. See `carom.report.movie`."""
+        return view("animate")(self, path, **options)
 
 
-ARRAYS = (
-    "t",
-    "steps",
-    "x",
-    "q",
-    "v",
-    "L",
-    "spins",
-    "kinetic",
-    "potential",
-    "residual",
-    "deepest",
-    "stages",
-    "mass",
-    "center",
-    "free",
-)
+def joined(first: WorldRun, rest: WorldRun) -> WorldRun:
+    """Two parts of one run; the second begins where the first ends."""
+    along = ("t", "steps", "x", "q", "v", "L", "spins", "kinetic", "potential")
+    arrays = {name: np.concatenate([getattr(first, name), getattr(rest, name)[1:]]) for name in along}
+    arrays |= {name: np.concatenate([getattr(first, name), getattr(rest, name)]) for name in ("residual", "deepest", "stages")}
+    columns = {name: np.concatenate([getattr(first.contacts, name), getattr(rest.contacts, name)]) for name in COLUMNS}
+    return replace(
+        rest, **arrays, contacts=WorldContacts(**columns, names=first.names), seconds=first.seconds + rest.seconds, name=first.name
+    )

@@ -11,6 +11,7 @@ from carom.bodies import quaternions
 from carom.bodies.detection.geometry import Geometry, Placement, place
 from carom.bodies.joints import Joints
 from carom.bodies.quaternions import apply
+from carom.bodies.shapes.shape import Placed
 from carom.errors import InputError
 
 FREE, FIXED, PRESCRIBED = 0, 1, 2
@@ -71,6 +72,7 @@ class Scene:
     forces: tuple[Force, ...] = ()
     springs: tuple[Spring, ...] = ()
     motions: dict[int, Callable[[float], tuple]] = field(default_factory=dict)  # of prescribed bodies: x, q, v, ω at a time
+    shapes: tuple[tuple[list[Placed], np.ndarray], ...] = ()  # of each body, and its centre of mass in their frame: for pictures
 
     @property
     def free(self) -> np.ndarray:

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.as_system import start_of, system_of
 from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
-from carom.bodies.run import WorldRun
+from carom.bodies.run import Settings, WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, together, vector
+from carom.bodies.world_checkpoint import surviving
 from carom.drawing import Film
 from carom.errors import InputError
 from carom.results.views import view
+from carom.running.options import whole
+from carom.system.lumped import LumpedSystem
 
 
 @dataclass(frozen=True)
@@ -289,19 +293,28 @@ class World:
         save_every: int = 1,
         progress: bool | None = None,
         path: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        every: int | None = None,
     ) -> WorldRun:
         """Advance by num_steps steps of length dt.
 
         - `tolerance`: of the certificate E of each contact problem (see `carom.numerics.friction`).
         - `save_every`: how often states and contacts are kept (impacts always).
-        - `path`: where to save the run (.npz). `progress`: a bar, or not.
+        - `path`: where to save the run (.zarr, .nc or .npz). `progress`: a bar, or not.
+        - `checkpoint`: a *.zarr beside which the run is kept `every` so many steps: a run that was killed goes on from there when
+          it is asked for again, and one that was finished is read.
         """
         if not (np.isfinite(dt) and dt > 0) or num_steps < 1 or save_every < 1:
             raise InputError(f"dt must be positive, num_steps and save_every at least 1; got {dt}, {num_steps}, {save_every}")
         scene, state = self.scene()
         refuse_overlaps(scene, state)
         accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
-        run = march(scene, state, float(dt), int(num_steps), tolerance, save_every, progress)
+        settings = Settings(float(tolerance), int(save_every))
+        if checkpoint is None:
+            run = march(scene, state, float(dt), int(num_steps), settings, progress)
+        else:
+            every = None if every is None else whole(every, "every")
+            run = surviving(scene, state, float(dt), int(num_steps), settings, progress, checkpoint, every)
         if path is not None:
             run.save(path)
         return run
@@ -310,11 +323,22 @@ class World:
         """Watch a run in the browser (extra `live`). See `carom.live.viewing.view_world`."""
         return view("view_world")(self, run, **options)
 
-    def film(self, run: WorldRun) -> Film:
-        """The shapes of all bodies through a run, for `carom.drawing` and reports."""
-        from carom.bodies.pictures import film
+    @property
+    def system(self) -> LumpedSystem:
+        """The world as a `System`, for all methods, gradients, ensembles and diagnostics: `carom.solve(world.system, method,
+        **world.start, dt=…, num_steps=…)`. Refused where a pair of shapes has no smooth gap; see `carom.bodies.as_system`."""
+        return system_of(self)
 
-        return film(self, run)
+    @property
+    def start(self) -> dict[str, Any]:
+        """`q0`, `v0`, `params` and `shape` for `world.system`, as the world stands."""
+        return start_of(self)
+
+    def film(self, run: WorldRun) -> Film:
+        """The shapes of all bodies through a run, for `carom.drawing` and reports: the same as `run.film`."""
+        if run.film is None:
+            raise InputError("there is nothing to see: no body has a shape")
+        return run.film
 
 
 def _number(value: Any, what: str) -> float:

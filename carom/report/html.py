@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.drawing import Film
+from carom.drawing import Arrows, Film
 from carom.report.plots import envelope
 from carom.report.view import view_of
 from carom.results.solution import MANY_CONTACTS, Solution
@@ -38,23 +38,35 @@ def write_report(solution: Solution, path: str | Path, title: str | None = None)
 
 def report(solution: Solution, title: str | None = None) -> str:
     """The report as text."""
+    numbers = solution.summary()
+    words = {
+        "TITLE": title or solution.name,
+        "SUMMARY": _headline(solution, numbers),
+        "MESSAGE": numbers["message"] if _alarming(solution) else "",
+        "NOTE": _note(solution),
+    }
+    tables = {
+        "PARAMETERS": _parameters(solution.params),
+        "METHOD": _method(solution),
+        "MEASURED": measured(solution, numbers),
+        "VERSIONS": versions(),
+    }
+    return fill_page(words, tables, _data(solution), solution.film, len(solution.impacts) > 0)
+
+
+def fill_page(words: Mapping[str, str], tables: Mapping[str, Any], data: Any, reel: Film | None, any_impacts: bool) -> str:
+    """The page with everything in its place; words and tables are escaped here."""
     from plotly.offline import get_plotlyjs
 
     page = resources.files("carom.report") / "page"
-    reel, numbers = solution.film, solution.summary()
     fields = {
-        "TITLE": html.escape(title or solution.name),
-        "SUMMARY": html.escape(_headline(solution, numbers)),
-        "MESSAGE": f'<p class="message">{html.escape(numbers["message"])}</p>' if _alarming(solution) else "",
-        "NOTE": html.escape(_note(solution)),
+        **{name: html.escape(text) for name, text in words.items()},
+        **{name: _table(rows) for name, rows in tables.items()},
+        "MESSAGE": f'<p class="message">{html.escape(words["MESSAGE"])}</p>' if words["MESSAGE"] else "",
         "EVAL": " 'unsafe-eval'" if reel is not None and reel.dim == 3 else "",  # the 3-D part of plotly compiles code
         "NO_MOTION": "hidden" if reel is None else "",
-        "NO_IMPACTS": "" if len(solution.impacts) else "hidden",
-        "PARAMETERS": _table(_parameters(solution.params)),
-        "METHOD": _table(_method(solution)),
-        "MEASURED": _table(measured(solution, numbers)),
-        "VERSIONS": _table(versions()),
-        "DATA": json.dumps(_data(solution), allow_nan=False).replace("<", "\\u003c"),  # no tag ends inside a script
+        "NO_IMPACTS": "" if any_impacts else "hidden",
+        "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),  # no tag ends inside a script
         "PLOTLY": get_plotlyjs(),
         "STYLE": (page / "page.css").read_text("utf-8"),
         "SCRIPT": (page / "page.js").read_text("utf-8"),
@@ -66,66 +78,76 @@ def report(solution: Solution, title: str | None = None) -> str:
 
 
 def _data(solution: Solution) -> dict[str, Any]:
-    hits, t = solution.impacts, solution.t
-    duration = float(t[-1] - t[0]) or 1.0
-    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / 30)))  # about half a minute
-    speed = 1.0 if 0.5 <= duration <= 120 else natural
-    near = [s for s in SPEEDS if speed / 101 < s < speed * 101]
+    hits = solution.impacts
     return {
-        "span": [float(t[0]), float(t[-1])],
-        "speed": speed,
-        "speeds": near,
-        "impacts": {
-            "t": _pack(hits.t, "f8"),
-            "step": _pack(hits.step, "i4"),
-            "contact": _pack(hits.contact, "i4"),
-            "impulse": _pack(np.nan_to_num(hits.impulse), "f4"),
-            "names": list(hits.names),
-        },
+        **span_of(solution.t),
+        "impacts": impact_data(hits.t, hits.step, hits.contact, hits.impulse, hits.names),
         "panels": _panels(solution),
         "time": solution.time_label,
-        "film": None if solution.film is None else _film(solution.film),
+        "film": None if solution.film is None else film_data(solution.film),
     }
 
 
-def _pack(values: np.ndarray, kind: str) -> str:
+def span_of(t: np.ndarray) -> dict[str, Any]:
+    """From when to when, and how fast to play it."""
+    duration = float(t[-1] - t[0]) or 1.0
+    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / 30)))  # about half a minute
+    speed = 1.0 if 0.5 <= duration <= 120 else natural
+    return {
+        "span": [float(t[0]), float(t[-1])],
+        "speed": speed,
+        "speeds": [s for s in SPEEDS if speed / 101 < s < speed * 101],
+    }
+
+
+def impact_data(t: np.ndarray, step: np.ndarray, contact: np.ndarray, impulse: np.ndarray, names: Any) -> dict[str, Any]:
+    return {
+        "t": pack(t, "f8"),
+        "step": pack(step, "i4"),
+        "contact": pack(contact, "i4"),
+        "impulse": pack(np.nan_to_num(impulse), "f4"),
+        "names": list(names),
+    }
+
+
+def pack(values: np.ndarray, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode()
 
 
 def _panels(solution: Solution) -> list[dict[str, Any]]:
-    panels = [{"title": "(E − E₀) / |E₀|", "series": [_curve(solution.t, solution.energy_error, "energy")]}]
+    panels = [{"title": "(E − E₀) / |E₀|", "series": [curve(solution.t, solution.energy_error, "energy")]}]
     for title, values, names in (
         ("coordinates", solution.q, solution.labels),
         ("momenta", solution.p, solution.directions),
     ):
-        shown = _liveliest(values)
-        panels.append({"title": title, "series": [_curve(solution.t, values[:, i], names[i]) for i in shown]})
+        shown = liveliest(values)
+        panels.append({"title": title, "series": [curve(solution.t, values[:, i], names[i]) for i in shown]})
     if solution.commands is not None:
         held = np.concatenate([solution.commands, solution.commands[-1:]])
-        series = [_curve(solution.t, held[:, i], f"u{i}" if held.shape[1] > 1 else "u") for i in _liveliest(held)]
+        series = [curve(solution.t, held[:, i], f"u{i}" if held.shape[1] > 1 else "u") for i in liveliest(held)]
         panels.append({"title": "command", "series": series})
     if 0 < len(solution.impacts.names) <= MANY_CONTACTS:
         shown = sorted(np.argsort(np.nanmin(solution.gaps, axis=0), kind="stable")[:CURVES])
-        curves = [{**_curve(solution.t, solution.gaps[:, i], solution.impacts.names[i]), "contact": int(i)} for i in shown]
+        curves = [{**curve(solution.t, solution.gaps[:, i], solution.impacts.names[i]), "contact": int(i)} for i in shown]
         panels.append({"title": "gaps", "series": curves})
     elif solution.smallest_gap is not None:
-        panels.append({"title": "smallest gap", "series": [_curve(solution.t, solution.smallest_gap, "smallest gap")]})
+        panels.append({"title": "smallest gap", "series": [curve(solution.t, solution.smallest_gap, "smallest gap")]})
     return panels
 
 
-def _liveliest(values: np.ndarray) -> list[int]:
+def liveliest(values: np.ndarray) -> list[int]:
     """The columns that change most, where there are more than can be told apart."""
     if values.shape[1] <= CURVES:
         return list(range(values.shape[1]))
     return sorted(np.argsort(-np.nan_to_num(np.ptp(values, axis=0)), kind="stable")[:CURVES].tolist())
 
 
-def _curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, Any]:
+def curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, Any]:
     t, y = envelope(t, y, INTERVALS)
-    return {"name": str(name), "t": _pack(t, "f8"), "y": _pack(y, "f4")}
+    return {"name": str(name), "t": pack(t, "f8"), "y": pack(y, "f4")}
 
 
-def _film(reel: Film) -> dict[str, Any]:
+def film_data(reel: Film) -> dict[str, Any]:
     """Scenery that stays where it is, once; the points of everything else, frame by frame."""
     still = [i for i in range(len(reel.parts)) if reel.track(i).size and np.all(reel.track(i) == reel.track(i)[:1])]
     still = [i for i in still if reel.parts[i].fixed or reel.parts[i].kind == "wall"]
@@ -141,21 +163,29 @@ def _film(reel: Film) -> dict[str, Any]:
         )
         if part.triangles is not None:
             parts[-1]["triangles"] = part.triangles.tolist()
+        if part.name:
+            parts[-1]["name"] = part.name
         start += size
     scenery = [
-        {"kind": reel.parts[i].kind, "points": _pack(reel.part(0, i), "f4")}
+        {"kind": reel.parts[i].kind, "points": pack(reel.part(0, i), "f4")}
         | ({} if (faces := reel.parts[i].triangles) is None else {"triangles": faces.tolist()})
         for i in still
     ]
     return {
         "dim": reel.dim,
         "count": points.shape[1],
-        "t": _pack(reel.t, "f8"),
-        "points": _pack(points, "f4"),
+        "t": pack(reel.t, "f8"),
+        "points": pack(points, "f4"),
         "parts": parts,
         "scenery": scenery,
+        "floor": None if (floor := reel.floor) is None else {"point": floor[0].tolist(), "normal": floor[1].tolist()},
+        "arrows": None if (a := reel.arrows) is None else {"frame": pack(a.frame, "i4")} | _ends(a),
         **asdict(view_of(reel)),
     }
+
+
+def _ends(arrows: Arrows) -> dict[str, str]:
+    return {"start": pack(arrows.start, "f4"), "end": pack(arrows.end, "f4")}
 
 
 # -- words ---------------------------------------------------------------------------------------------------------------
@@ -207,7 +237,7 @@ def measured(solution: Solution, numbers: Mapping[str, Any]) -> dict[str, str]:
         "energy, drift": f"{numbers['energy_drift']:+.2e} over the run",
     }
     scale = np.max(np.abs(solution.p), initial=0.0)
-    for i in _liveliest(-solution.p):
+    for i in liveliest(-solution.p):
         change = np.max(np.abs(solution.p[:, i] - solution.p[0, i]))
         if np.any(solution.p[:, i]) and change <= 1e-9 * scale:
             rows[f"momentum of {solution.directions[i]}"] = f"kept to {change:.1e}"

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,12 @@ def animate(
     speed: float | None = None,
     fps: int = 25,
     width: float = 7.0,
+    follow: Any = None,
 ) -> Movie:
     """The motion from time `start` to `stop`, `speed` times as fast as it is (by default at most ten seconds of film).
 
-    Bodies light up at every impact, also at those that fall between two pictures.
+    Bodies light up at every impact, also at those that fall between two pictures. Of a world, contact forces are arrows, what has a
+    floor throws a shadow, and the view may `follow` a body, by its handle or name.
     """
     if path is not None:
         check_path(Path(path))
@@ -67,7 +70,7 @@ def animate(
         raise InputError(f"speed must be positive; got {speed}")
     times = np.append(np.arange(begin, end, speed / fps), end)
     with matplotlib.rc_context(STYLE):
-        stage = _Stage(reel, solution, width)
+        stage = _Stage(reel, solution, width, _followed(reel, follow))
         stage.show(times[0])
         pace = FLASH * speed
         film = Movie(
@@ -85,6 +88,18 @@ def _film(solution: Solution) -> Film:
     return solution.film
 
 
+def _followed(reel: Film, body: Any) -> list[int]:
+    """The parts of the body that the view follows; none where it does not."""
+    if body is None:
+        return []
+    name = body if isinstance(body, str) else body.name
+    parts = [i for i, part in enumerate(reel.parts) if part.name == name]
+    if not parts:
+        names = sorted({part.name for part in reel.parts if part.name})
+        raise InputError(f"there is no body {name!r} to follow; there are {', '.join(map(repr, names)) or 'none with names'}")
+    return parts
+
+
 def check_path(path: Path) -> None:
     if path.suffix.lower() not in WRITERS:
         raise InputError(f"a film is saved as {' or '.join('*' + s for s in WRITERS)}; got {str(path)!r}")
@@ -95,8 +110,9 @@ def check_path(path: Path) -> None:
 class _Stage:
     """The figure, and how it changes with time."""
 
-    def __init__(self, reel: Film, solution: Solution, width: float):
-        self.reel, self.solution, self.view = reel, solution, view_of(reel)
+    def __init__(self, reel: Film, solution: Solution, width: float, followed: Sequence[int] = ()):
+        self.reel, self.solution, self.view, self.followed = reel, solution, view_of(reel), followed
+        self.forces: list[Any] = []
         low, high = np.array(self.view.low), np.array(self.view.high)
         flat = reel.dim == 2
         size = high - low
@@ -109,7 +125,7 @@ class _Stage:
         self.axis: Any = self.figure.subplots() if flat else self.figure.add_subplot(projection="3d")
         self.size, self.low, self.high = size, low, high
         self.artists: list[Any] = [None] * len(reel.parts)
-        self.axis.set_aspect("equal", adjustable="box") if flat else None
+        self.axis.set_aspect("equal", adjustable="box") if flat else self.axis.set_box_aspect(size)
         for name, a, b in zip("xyz", low, high, strict=False):
             getattr(self.axis, f"set_{name}lim")(a, b)
 
@@ -129,7 +145,10 @@ class _Stage:
                 self.artists[i] = artist = draw_part(self.axis, part, here)
             if not part.fixed:
                 artist.set_color(COLOURS[0] if struck else COLOURS[1])
-        if self.view.follow:
+        self._show_forces(t)
+        if self.followed:
+            self._look_at(np.concatenate([points[reel.starts[i] : reel.starts[i + 1]] for i in self.followed]))
+        elif self.view.follow:
             d = self.view.long
             body = [points[reel.starts[i] : reel.starts[i + 1], d] for i, part in enumerate(reel.parts) if not part.fixed]
             middle = float(np.mean(np.concatenate(body)))
@@ -137,3 +156,28 @@ class _Stage:
         count = int(np.sum(self.solution.impacts.t <= t))
         self.axis.set_title(f"{self.solution.name}   t = {t:.2f}   impacts: {count}", loc="left", fontsize=10)
         return [a for a in self.artists if a is not None]
+
+    def _show_forces(self, t: float) -> None:
+        """Contact forces as arrows."""
+        for artist in self.forces:
+            artist.remove()
+        self.forces = []
+        if self.reel.arrows is None:
+            return
+        start, end = self.reel.arrows.of(self.reel.frame_at(float(t)))
+        if len(start) == 0:
+            return
+        style: dict[str, Any] = {"color": COLOURS[0], "zorder": 5}
+        if self.reel.dim == 3:
+            self.forces = [self.axis.quiver(*start.T, *(end - start).T, arrow_length_ratio=0.25, linewidth=1.5, **style)]
+        else:
+            along = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.004}
+            self.forces = [self.axis.quiver(*start.T, *(end - start).T, **along, **style)]
+
+    def _look_at(self, body: np.ndarray) -> None:
+        """A window around a body, four times as large as it or as much as there is."""
+        whole = self.high - self.low
+        share = min(1.0, 4 * float(np.max(np.ptp(body, axis=0))) / float(np.max(whole)))
+        middle = 0.5 * (body.min(axis=0) + body.max(axis=0))
+        for name, c, size in zip("xyz", middle, whole, strict=False):
+            getattr(self.axis, f"set_{name}lim")(c - 0.5 * share * size, c + 0.5 * share * size)

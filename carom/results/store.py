@@ -29,6 +29,7 @@ from carom.drawing import Film, Part
 from carom.errors import InputError
 from carom.methods.method import StepRecord
 from carom.results.solution import Impacts, Solution, Status
+from carom.results.views import view
 from carom.spaces.space import Euclidean
 from carom.system.system import System
 from carom.xla import machine
@@ -73,6 +74,11 @@ def save(solution: Solution, path: str | Path, identity: dict[str, str] | None =
         columns = {f"record_{name}": np.asarray(array) for name, array in solution.record._asdict().items()}
         dataset = dataset.assign({n: (("step", *(f"{n}_{i}" for i in range(1, a.ndim))), a) for n, a in columns.items()})
     dataset.attrs["carom"] = json.dumps({**_header(solution, dataset), "identity": identity})
+    return write_dataset(dataset, path)
+
+
+def write_dataset(dataset: Any, path: Path) -> Path:
+    """All of a dataset at its place, or what was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -131,7 +137,7 @@ def _header(solution: Solution, dataset: Any) -> dict[str, Any]:
 
 def _part(part: Part) -> dict[str, Any]:
     triangles = None if part.triangles is None else part.triangles.tolist()
-    return {"kind": part.kind, "fixed": part.fixed, "points": len(part.points), "triangles": triangles}
+    return {"kind": part.kind, "fixed": part.fixed, "points": len(part.points), "triangles": triangles, "endless": part.endless}
 
 
 def versions() -> dict[str, str]:
@@ -193,16 +199,14 @@ def _leaves(params: Any) -> tuple[Any, dict[str, Any]]:
 def load(
     path: str | Path, *, system: System | None = None, method: Any = None, shape: Callable[..., Any] | None = None
 ) -> Solution:
-    """A run from disk. With `system`, `method` and `shape` (functions are not in the file) it can do what it could before."""
+    """A run from disk. With `system`, `method` and `shape` (functions are not in the file) it can do what it could before.
+
+    The run of a `World` is read too; it needs nothing beside it."""
     path = Path(path)
+    if path.suffix == ".npz" or (path.exists() and path.suffix in SUFFIXES and kind_of(path) == "world"):
+        return view("load_world")(path)
     told = header(path)
-    dataset = open_dataset(path)
-    try:
-        data = {str(name): np.asarray(array.values) for name, array in dataset.variables.items()}
-    except Exception as error:  # whatever the storage layer says about bytes it cannot decode
-        raise InputError(f"{path} is damaged: {error}") from error
-    finally:
-        dataset.close()
+    data = read_dataset(path)
     _check(path, told, data)
     names = tuple(str(name) for name in data["coordinate"])
     contacts = tuple(str(name) for name in data["contact"])
@@ -241,6 +245,31 @@ def load(
     if not contacts:
         solution.__dict__.update(gaps=np.zeros((len(solution.t), 0)), smallest_gap=None)
     return solution
+
+
+def read_dataset(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file."""
+    dataset = open_dataset(path)
+    try:
+        return {str(name): np.asarray(array.values) for name, array in dataset.variables.items()}
+    except Exception as error:  # whatever the storage layer says about bytes it cannot decode
+        raise InputError(f"{path} is damaged: {error}") from error
+    finally:
+        dataset.close()
+
+
+def kind_of(path: Path) -> str:
+    """What a file holds, if it says so."""
+    try:
+        dataset = open_dataset(path)
+    except Exception:  # not a dataset: `header` says so in words
+        return ""
+    try:
+        return str(json.loads(dataset.attrs["carom"])["kind"])
+    except (KeyError, TypeError, ValueError):
+        return ""
+    finally:
+        dataset.close()
 
 
 def header(path: str | Path) -> dict[str, Any]:
@@ -319,7 +348,13 @@ def _film(told: list[dict[str, Any]], data: dict[str, np.ndarray]) -> Film:
     starts = np.cumsum([0, *(part["points"] for part in told)]).tolist()
     points = np.asarray(data["film_points"], float)
     parts = [
-        Part(points[0, a:b], part["kind"], part["fixed"], None if part["triangles"] is None else np.asarray(part["triangles"]))
+        Part(
+            points[0, a:b],
+            part["kind"],
+            part["fixed"],
+            None if part["triangles"] is None else np.asarray(part["triangles"]),
+            part.get("endless", False),
+        )
         for part, (a, b) in zip(told, pairwise(starts), strict=True)
     ]
     return Film(data["film_time"], points, tuple(parts), tuple(starts))

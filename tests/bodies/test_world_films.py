@@ -3,7 +3,6 @@
 import numpy as np
 
 from carom.bodies import shapes
-from carom.bodies.pictures import film
 from carom.bodies.world import World
 
 SOLIDS = [
@@ -22,7 +21,7 @@ def test_a_film_in_space_follows_the_bodies():
     world.fix([shapes.HeightField(np.zeros((3, 3))).at((0, 0, -5)), shapes.Box(1, 1, 1).at((0, 0, -7))])
     bodies = [world.add(shape, density=1, position=(i, 0, 0), spin=(1, 2, 0)) for i, shape in enumerate(SOLIDS)]
     run = world.solve(1e-2, 5)
-    made = film(world, run)
+    made = world.film(run)
     assert made.dim == 3 and len(made.parts) == 4 + len(bodies) and len(made.t) == 6
     for k, (body, shape) in enumerate(zip(bodies, SOLIDS, strict=True)):
         far = np.linalg.norm(made.track(4 + k)[-1] - run.body(body).position[-1], axis=1)
@@ -36,6 +35,6 @@ def test_a_film_in_the_plane():
     world.fix(shapes.HalfPlane(offset=-5.0))
     for i, shape in enumerate([shapes.Disc(0.3), shapes.Polygon.box(0.2, 0.4), shapes.Segment((-0.2, 0), (0.2, 0), 0.1)]):
         world.add(shape, density=1, position=(i, 0), spin=1.0)
-    made = film(world, world.solve(1e-2, 3))
+    made = world.solve(1e-2, 3).film
     assert made.dim == 2 and [part.kind for part in made.parts] == ["wall", "line", "line", "line"]
     assert np.allclose(made.part(0, 2)[0], made.part(0, 2)[-1])

@@ -123,6 +123,7 @@
   }
 
   // -- the motion ------------------------------------------------------------------------------------------------------
+  const AXES = ["x", "y", "z"];
   let frame = null; // the points at this moment
   function pose(t) { // between two frames the points go straight; impacts are frames
     const size = film.count * film.dim, last = film.t.length - 1, i = Math.min(Math.max(upto(film.t, t) - 1, 0), last);
@@ -141,10 +142,39 @@
   }
   const groups = film ? ["fill", "line", "dots", "mesh"].flatMap((kind) => {
     const parts = film.parts.filter((p) => p.kind === kind);
-    return kind === "mesh" ? parts.map((p) => ({ kind, parts: [p] })) : parts.length ? [{ kind, parts }] : [];
+    return parts.length ? [{ kind, parts }] : [];
   }) : [];
+  const solid = groups.find((group) => group.kind === "mesh");
+  const bodies = film ? [...new Set(film.parts.map((part) => part.name).filter(Boolean))] : [];
+  const arrows = film && film.arrows && { frame: unpack(film.arrows.frame, "i4"), start: unpack(film.arrows.start, "f4"), end: unpack(film.arrows.end, "f4") };
+  function surface(points, parts) { // all meshes in one: corners one after the other, triangles that name them
+    const out = AXES.map(() => []), faces = AXES.map(() => []), owner = [];
+    for (const part of parts) {
+      const shift = out[0].length - part.start;
+      for (let i = part.start; i < part.stop; i++) for (let d = 0; d < 3; d++) out[d].push(points[i * 3 + d]);
+      for (const face of part.triangles) { for (let d = 0; d < 3; d++) faces[d].push(face[d] + part.start + shift); owner.push(Math.max(bodies.indexOf(part.name), 0)); }
+    }
+    return { out, faces, owner };
+  }
+  function shadow(points) { // straight down onto the floor, and a hair above it
+    const { point, normal } = film.floor, lift = 1e-3 * film.reach, { out, faces } = surface(points, solid.parts);
+    for (let i = 0; i < out[0].length; i++) {
+      const height = AXES.reduce((sum, _, d) => sum + (out[d][i] - point[d]) * normal[d], 0) - lift;
+      for (let d = 0; d < 3; d++) out[d][i] -= Math.max(height, 0) * normal[d];
+    }
+    return { out, faces };
+  }
+  function forces() { // the arrows of the frame that is shown: a shaft and two strokes for its head
+    const out = Array.from({ length: film.dim }, () => []), n = film.dim, i = Math.min(Math.max(upto(film.t, now) - 1, 0), film.t.length - 1);
+    for (let k = upto(arrows.frame, i - 1); k < upto(arrows.frame, i); k++) {
+      const a = arrows.start.subarray(k * n, k * n + n), b = arrows.end.subarray(k * n, k * n + n), along = AXES.map((_, d) => (d < n ? b[d] - a[d] : 0));
+      const side = Math.abs(along[0]) + Math.abs(along[1]) > 1e-9 * Math.abs(along[2]) ? [-along[1], along[0], 0] : [along[2], 0, 0];
+      const scale = Math.hypot(...along) / (Math.hypot(...side) || 1), tip = (sign) => Array.from(b, (x, d) => x - 0.2 * along[d] + sign * 0.09 * scale * side[d]);
+      for (const place of [a, b, tip(1), b, tip(-1), null]) for (let d = 0; d < n; d++) out[d].push(place ? place[d] : null);
+    }
+    return out;
+  }
   const scenery = film ? film.scenery.map((part) => ({ ...part, points: unpack(part.points, "f4") })) : [];
-  const AXES = ["x", "y", "z"];
   function style(kind, fixed) {
     const colour = fixed ? look.faint : look.colours[0];
     if (kind === "mesh") return { type: "mesh3d", color: colour, flatshading: true, opacity: fixed ? 0.35 : 1, hoverinfo: "skip" };
@@ -166,13 +196,24 @@
   }
   function buildMotion() {
     const traces = scenery.map(traceOf), points = pose(now);
+    const put = (trace, xyz) => { xyz.forEach((column, d) => { trace[AXES[d]] = column; }); traces.push(trace); };
     for (const group of groups) {
-      const trace = style(group.kind, false), xyz = columns(points, group.parts);
-      xyz.forEach((column, d) => { trace[AXES[d]] = column; });
-      const part = group.parts[0];
-      if (group.kind === "mesh") AXES.forEach((_, d) => { trace["ijk"[d]] = part.triangles.map((f) => f[d]); });
-      traces.push(trace);
+      const trace = style(group.kind, false);
+      if (group.kind === "mesh") {
+        const { out, faces, owner } = surface(points, group.parts);
+        faces.forEach((column, d) => { trace["ijk"[d]] = column; });
+        if (bodies.length > 1) { trace.facecolor = owner.map((i) => look.colours[i % 8]); delete trace.color; }
+        if (arrows) trace.opacity = 0.75; // forces act on bodies, and so mostly inside of them
+        Object.assign(trace, { lighting: { ambient: 0.55, diffuse: 0.8, specular: 0.1, roughness: 0.8 }, lightposition: { x: 1e4, y: -2e4, z: 4e4 } });
+        put(trace, out);
+      } else put(trace, columns(points, group.parts));
     }
+    if (solid && film.floor) {
+      const { out, faces } = shadow(points), trace = { ...style("mesh", true), color: "#000000", opacity: look.dark ? 0.5 : 0.25, flatshading: false, lighting: { ambient: 1, diffuse: 0 } };
+      faces.forEach((column, d) => { trace["ijk"[d]] = column; });
+      put(trace, out);
+    }
+    if (arrows) put({ ...style("line", false), line: { color: look.accent, width: film.dim === 3 ? 5 : 2 }, name: "contact forces" }, forces());
     const layout = { ...base(), height: motionHeight(), margin: { l: 48, r: 12, t: 8, b: 28 }, showlegend: false, uirevision: "keep", hovermode: false };
     if (film.dim === 3) {
       const box = (d) => axis({ range: [film.low[d], film.high[d]], backgroundcolor: look.paper, title: { text: AXES[d] } });
@@ -204,6 +245,18 @@
     }
     return ranges;
   }
+  function beside(points) { // the window around the body that is followed; null where all is seen
+    const name = $("body").value, parts = film.parts.filter((part) => part.name === name);
+    if (!name || !parts.length) return null;
+    const low = Array(film.dim).fill(Infinity), high = Array(film.dim).fill(-Infinity);
+    for (const part of parts) for (let i = part.start; i < part.stop; i++) for (let d = 0; d < film.dim; d++) {
+      low[d] = Math.min(low[d], points[i * film.dim + d]); high[d] = Math.max(high[d], points[i * film.dim + d]);
+    }
+    const whole = film.high.map((x, d) => x - film.low[d]);
+    followed = followed || Math.min(1, (4 * Math.max(...high.map((x, d) => x - low[d]))) / Math.max(...whole));
+    return whole.map((x, d) => { const c = (low[d] + high[d]) / 2; return [c - (followed * x) / 2, c + (followed * x) / 2]; });
+  }
+  let followed = 0; // the share of the whole that is seen around a body
   let drawing = false, again = false; // one picture at a time; of those asked for meanwhile, the latest
   function draw(glow) {
     if (!film) return;
@@ -214,10 +267,18 @@
     paint().catch(() => {}).finally(() => { drawing = false; if (again) draw(performance.now() < glowUntil); });
   }
   function paint() {
-    const points = pose(now), traces = groups.map((_, k) => scenery.length + k), xyz = groups.map((group) => columns(points, group.parts));
-    if (film.dim === 3) return Plotly.restyle("motion", Object.fromEntries(AXES.map((a, d) => [a, xyz.map((column) => column[d])])), traces);
+    const points = pose(now), xyz = groups.map((group) => (group.kind === "mesh" ? surface(points, group.parts).out : columns(points, group.parts)));
+    if (solid && film.floor) xyz.push(shadow(points).out);
+    if (arrows) xyz.push(forces());
+    const traces = xyz.map((_, k) => scenery.length + k), near = beside(points);
+    if (film.dim === 3) {
+      const moved = Object.fromEntries(AXES.map((a, d) => [a, xyz.map((column) => column[d])]));
+      const layout = near ? Object.fromEntries(AXES.map((a, d) => [`scene.${a}axis.range`, near[d]])) : {};
+      return near ? Plotly.update("motion", moved, layout, traces) : Plotly.restyle("motion", moved, traces);
+    }
     const step = { data: xyz.map(([x, y]) => ({ x, y })), traces };
-    if ($("follow").checked) {
+    if (near) step.layout = { xaxis: { range: near[0] }, yaxis: { range: near[1] } };
+    else if ($("follow").checked) {
       const d = film.long, key = d ? "yaxis" : "xaxis", range = $("motion").layout[key].range;
       const c = centre(points)[d], half = (range[1] - range[0]) / 2;
       step.layout = { [key]: { range: [c - half, c + half] } };
@@ -319,6 +380,14 @@
   }
   $("follow").checked = Boolean(film && film.follow);
   $("follow-label").hidden = !(film && film.follow);
+  $("body-label").hidden = !bodies.length;
+  $("body").add(new Option("all", ""));
+  for (const name of bodies) $("body").add(new Option(name, name));
+  $("body").onchange = () => {
+    followed = 0;
+    if (!$("body").value) Plotly.relayout("motion", Object.fromEntries(AXES.slice(0, film.dim).map((a, d) => [(film.dim === 3 ? `scene.${a}axis` : `${a}axis`) + ".range", [film.low[d], film.high[d]]])));
+    draw(false);
+  };
   $("follow").onchange = () => { const v = window_(); Plotly.relayout("motion", { "xaxis.range": v[0], "yaxis.range": v[1] }); };
   $("theme").onclick = () => {
     const next = look.dark ? "light" : "dark";

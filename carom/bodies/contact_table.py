@@ -1,0 +1,135 @@
+"""The contacts of a run as one table: who touched whom, where, when, how hard, and whether it stuck or slid."""
+
+import html
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from carom.bodies.stepping import ContactTable
+from carom.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+CONTACT_STATES = ("open", "stick", "slide")
+COLUMNS = ("step", "t", "a", "b", "point", "normal", "gap", "impulse", "state", "impact")
+SHOWN = 8  # rows in a notebook or a terminal
+
+
+@dataclass(frozen=True)
+class WorldContacts:
+    """Contacts that pressed or were closed, one row each, in time order. `impulse` acts on body b, at `point`."""
+
+    step: np.ndarray  #     [m]
+    t: np.ndarray  #        [m]     end of the step
+    a: np.ndarray  #        [m]     numbers of the bodies
+    b: np.ndarray  #        [m]
+    point: np.ndarray  #    [m, 3]
+    normal: np.ndarray  #   [m, 3]  from a to b
+    gap: np.ndarray  #      [m]
+    impulse: np.ndarray  #  [m, 3]
+    state: np.ndarray  #    [m]     "open", "stick" or "slide"
+    impact: np.ndarray  #   [m]     in the impact at the start of the step, or in the step itself
+    names: tuple[str, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def bodies(self) -> list[tuple[str, str]]:
+        """The names of both bodies."""
+        return [(self.names[i], self.names[j]) for i, j in zip(self.a, self.b, strict=True)]
+
+    @property
+    def normal_impulse(self) -> np.ndarray:
+        """[m] the part of the impulse along the normal."""
+        return np.sum(self.impulse * self.normal, axis=1)
+
+    def of(self, body: Any) -> "WorldContacts":
+        """The contacts of one body, by its handle, name or number."""
+        i = self._number(body)
+        return self.take((self.a == i) | (self.b == i))
+
+    def between(self, first: Any, second: Any) -> "WorldContacts":
+        """The contacts of two bodies with each other."""
+        i, j = self._number(first), self._number(second)
+        return self.take(((self.a == i) & (self.b == j)) | ((self.a == j) & (self.b == i)))
+
+    def _number(self, body: Any) -> int:
+        if isinstance(body, (int, np.integer)):
+            return int(body)
+        name = body if isinstance(body, str) else body.name
+        if name not in self.names:
+            raise InputError(f"there is no body {name!r} in this run; there are {', '.join(map(repr, self.names))}")
+        return self.names.index(name)
+
+    def take(self, rows: np.ndarray) -> "WorldContacts":
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return WorldContacts(**columns, names=self.names)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A data frame with a row per contact: bodies by name, vectors as columns x, y, z."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"t": self.t, "step": self.step}
+        columns |= {side: [self.names[i] for i in getattr(self, side)] for side in ("a", "b")}
+        columns |= {"state": self.state, "impact": self.impact.astype(bool), "gap": self.gap, "normal_impulse": self.normal_impulse}
+        for name in ("impulse", "point", "normal"):
+            columns |= {f"{name}.{axis}": getattr(self, name)[:, k] for k, axis in enumerate("xyz")}
+        return pd.DataFrame(columns)
+
+    def to_xarray(self) -> "xr.Dataset":
+        """A labelled dataset along `contact`, with the time of each as a coordinate; a and b are the names of the bodies."""
+        import xarray as xr
+
+        names = np.array(self.names, dtype=object)
+        data: dict[str, Any] = {name: (("contact", "axis"), getattr(self, name)) for name in ("point", "normal", "impulse")}
+        data |= {name: ("contact", getattr(self, name)) for name in ("step", "gap", "state", "impact")}
+        data |= {side: ("contact", names[getattr(self, side)]) for side in ("a", "b")}
+        return xr.Dataset(data, coords={"t": ("contact", self.t), "axis": list("xyz")})
+
+    def __repr__(self) -> str:
+        rows = [f"{'t':>12}  {'bodies':<32} {'state':<6} {'impulse':>12}"]
+        first = self.take(np.arange(min(SHOWN, len(self))))
+        size = np.linalg.norm(first.impulse, axis=1)
+        for i, pair in enumerate(first.bodies):
+            rows.append(f"{first.t[i]:12.6f}  {' – '.join(pair):<32} {first.state[i]:<6} {size[i]:12.6g}")
+        return f"{len(self)} contacts\n" + "\n".join(rows + ["…"] * (len(self) > SHOWN)) if len(self) else "no contacts"
+
+    def _repr_html_(self) -> str:
+        first = self.take(np.arange(min(SHOWN, len(self))))
+        size = np.linalg.norm(first.impulse, axis=1)
+        rows = []
+        for i, (a, b) in enumerate(first.bodies):
+            cells = (f"{first.t[i]:.9g}", html.escape(a), html.escape(b), str(first.state[i]), f"{size[i]:.6g}")
+            rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        rows += ["<tr><td colspan=5>…</td></tr>"] * (len(self) > SHOWN)
+        head = "".join(f"<th>{name}</th>" for name in ("t", "a", "b", "state", "impulse"))
+        return f"<table><caption>{len(self):,} contacts</caption><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+@dataclass
+class ContactLog:
+    """Collects the tables of all steps."""
+
+    rows: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+
+    def add(self, step: int, t: float, tables: list[ContactTable]) -> None:
+        for table in tables:
+            m = len(table.contacts)
+            if m == 0:
+                continue
+            c = table.contacts
+            when = (np.full(m, step), np.full(m, t))
+            values = (*when, c.a, c.b, c.point, c.normal, c.gap, table.impulse, table.state, np.full(m, table.impact))
+            for name, value in zip(COLUMNS, values, strict=True):
+                self.rows[name].append(value)
+
+    def table(self, names: tuple[str, ...]) -> WorldContacts:
+        empty = {"point": np.zeros((0, 3)), "normal": np.zeros((0, 3)), "impulse": np.zeros((0, 3))}
+        empty |= {"t": np.zeros(0), "gap": np.zeros(0), "impact": np.zeros(0, bool)}
+        columns = {name: np.concatenate(v) if v else empty.get(name, np.zeros(0, int)) for name, v in self.rows.items()}
+        columns["state"] = np.array(CONTACT_STATES)[columns["state"]]
+        return WorldContacts(**columns, names=names)
