@@ -1,5 +1,7 @@
 """What a run shows: conserved quantities and orders, Lyapunov exponents, periodic orbits, sections."""
 
+from carom.diagnostics.action import ActionGradient as ActionGradient
+from carom.diagnostics.action import action_gradient as action_gradient
 from carom.diagnostics.chaos import Exponents as Exponents
 from carom.diagnostics.chaos import lyapunov as lyapunov
 from carom.diagnostics.measures import constraint_residual as constraint_residual

@@ -108,6 +108,8 @@ class VariationalCollision(Method):
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "friction" in needs and "energy not quadratic" in needs:
             return "friction at impacts is written for energies that are quadratic in the velocities"
+        if "forces" in needs and not self.rule.takes_forces:
+            return "a discrete Lagrangian of one's own does not say how forces enter it"
         if "massless" in needs and "contacts along massless directions" in needs:
             return "a gap that changes along a direction without mass has no law of impact"
         if "massless" in needs and "rotations" in needs:
