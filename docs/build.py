@@ -45,6 +45,7 @@ API = {
         "carom.diagnostics",
         "carom.diagnostics.measures",
         "carom.diagnostics.action",
+        "carom.diagnostics.forms",
         "carom.diagnostics.chaos",
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",
