@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.methods.timestepping.moreau import MoreauJean
     from carom.methods.timestepping.time_dg import TimeDG
     from carom.methods.variational.collision import Variational, VariationalCollision
+    from carom.methods.variational.discrete_action import DiscreteLagrangian, discrete_lagrangian
     from carom.methods.variational.rules import Composition, Galerkin, Gamma, Left, Midpoint, Right, Rule, Trapezoidal
     from carom.results.solution import Impacts, Solution, Status
     from carom.results.store import load
@@ -105,6 +106,7 @@ _HOMES = {
     "carom.methods.timestepping.moreau": "MoreauJean",
     "carom.methods.timestepping.time_dg": "TimeDG",
     "carom.methods.variational.collision": "Variational VariationalCollision",
+    "carom.methods.variational.discrete_action": "DiscreteLagrangian discrete_lagrangian",
     "carom.methods.variational.rules": "Composition Galerkin Gamma Left Midpoint Right Rule Trapezoidal",
     "carom.results.solution": "Impacts Solution Status",
     "carom.results.store": "load",
@@ -148,6 +150,7 @@ __all__ = [
     "Composition",
     "Contact",
     "Controller",
+    "DiscreteLagrangian",
     "Ensemble",
     "Euclidean",
     "EventDriven",
@@ -180,6 +183,7 @@ __all__ = [
     "World",
     "WorldRun",
     "diagnostics",
+    "discrete_lagrangian",
     "impact_map",
     "drawing",
     "ensemble",

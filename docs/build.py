@@ -37,8 +37,9 @@ API = {
     ],
     "Rules": [
         f"carom.methods.variational.rules.{r}"
-        for r in ("Rule", "Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")
+        for r in ("Rule", "OwnRule", "Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")
     ],
+    "Discrete action": ["carom.methods.variational.discrete_action"],
     "Results": [
         "carom.results.solution.Solution",
         "carom.results.solution.Impacts",
@@ -46,6 +47,8 @@ API = {
         "carom.many.trajectories.Ensemble",
         "carom.diagnostics",
         "carom.diagnostics.measures",
+        "carom.diagnostics.action",
+        "carom.diagnostics.forms",
         "carom.diagnostics.chaos",
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",

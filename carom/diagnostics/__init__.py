@@ -2,13 +2,17 @@
 
 from carom.diagnostics.bifurcations import Diagram as Diagram
 from carom.diagnostics.bifurcations import bifurcation as bifurcation
+from carom.diagnostics.action import ActionGradient as ActionGradient
+from carom.diagnostics.action import action_gradient as action_gradient
 from carom.diagnostics.chaos import Exponents as Exponents
 from carom.diagnostics.chaos import lyapunov as lyapunov
+from carom.diagnostics.forms import extended_symplectic_defect as extended_symplectic_defect
 from carom.diagnostics.measures import constraint_residual as constraint_residual
 from carom.diagnostics.measures import discrete_energy as discrete_energy
 from carom.diagnostics.measures import energy as energy
 from carom.diagnostics.measures import gaps as gaps
 from carom.diagnostics.measures import measured_order as measured_order
+from carom.diagnostics.measures import momentum_in_space as momentum_in_space
 from carom.diagnostics.measures import momentum_map as momentum_map
 from carom.diagnostics.measures import nonholonomic_momentum as nonholonomic_momentum
 from carom.diagnostics.measures import penetration as penetration

@@ -54,6 +54,29 @@ def momentum_map(solution: Solution, generator: Callable[..., Any]) -> np.ndarra
     return np.einsum("ij,ij->i", solution.p, np.stack(rows))
 
 
+def momentum_in_space(solution: Solution) -> np.ndarray:
+    """Linear and angular momentum in space, (p_x, p_y, p_z, J_x, J_y, J_z) on the grid: the momentum maps of SE(3), which carries
+    all bodies along alike. For spaces made of `SE3`, `SO3` and points in space (`Euclidean(3)`, `Euclidean(6)`, …).
+
+    Both are kept where Lagrangian and contacts know of no place and no direction in space: bodies that attract one another and
+    collide, §2.4 of [fetecau2003]."""
+    space = solution.system.space
+    if space is None:
+        raise InputError("the system does not say where it lives: System(space=carom.Euclidean(3)), or a product with SE3()")
+    return np.asarray(_momenta_in_space(space, jnp.asarray(solution.q), jnp.asarray(solution.p)))
+
+
+@eqx.filter_jit
+def _momenta_in_space(space, q, p):
+    axes, zero = jnp.eye(3), jnp.zeros(3)
+
+    def at(q, p):
+        linear = [p @ space.carried(q, zero, axis) for axis in axes]
+        return jnp.stack([*linear, *(p @ space.carried(q, axis, zero) for axis in axes)])
+
+    return jax.vmap(at)(q, p)
+
+
 def penetration(solution: Solution, samples: int = 0) -> float:
     """The deepest violation of any gap, at the nodes, at the impacts and at `samples` points inside each impact-free step."""
     depth = max(

@@ -45,6 +45,12 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
     return Root(x, (size <= eps**0.5) & jnp.all(jnp.isfinite(x)))  # the last step is quadratic: it squares √eps
 
 
+def implicit_root(residual: Callable[[Array], Array], guess: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`newton` with derivatives of every order, for functions that are themselves differentiated."""
+    along = lambda linear, y: jnp.linalg.solve(jax.jacobian(linear)(y), y)  # noqa: E731
+    return jax.lax.custom_root(residual, guess, lambda f, x: newton(f, x).x, along)
+
+
 def damped_newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_iterations: int = 100) -> Root:
     """`newton` from a poor guess: a step that leaves the domain of the residual or makes it larger is halved."""
     frozen = jax.lax.stop_gradient

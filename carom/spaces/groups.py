@@ -191,6 +191,9 @@ class SO3(_Group):
     def pull(self, q: Array, slope: Array) -> Array:
         return join(_torque(split(q), split(slope)))
 
+    def carried(self, q: Array, turning: Array, shifting: Array) -> Array:
+        return join(unrotate(split(q), split(turning)))  # shifting turns nothing
+
     def drift(self, q: Array, p: Array, mass: Array, h: Array) -> Drift:
         mu, inertia = split(p), split(mass)
         guess = times(mu, tuple(1.0 / j for j in inertia))
@@ -279,6 +282,11 @@ class SE3(_Group):
     def pull(self, q: Array, slope: Array) -> Array:
         parts, slopes = split(q), split(slope)
         return join(_torque(parts[:4], slopes[:4]), unrotate(parts[:4], slopes[4:]))
+
+    def carried(self, q: Array, turning: Array, shifting: Array) -> Array:
+        parts, axis = split(q), split(turning)
+        along = add(cross(axis, parts[4:]), split(shifting))
+        return join(unrotate(parts[:4], axis), unrotate(parts[:4], along))
 
     def drift(self, q: Array, p: Array, mass: Array, h: Array) -> Drift:
         parts, (mu, nu), (inertia, weight) = split(q), _halves(p), _halves(mass)

@@ -79,6 +79,10 @@ class Space(eqx.Module):
     def pull(self, q: Float[Array, " size"], slope: Float[Array, " size"]) -> Float[Array, " dim"]:
         """The transpose of `push`: derivatives by coordinates become a covector."""
 
+    def carried(self, q: Float[Array, " size"], turning: Float[Array, "3"], shifting: Float[Array, "3"]) -> Float[Array, " dim"]:
+        """The velocity of q when everything is carried along rigidly: turned about the origin and shifted, in axes of space."""
+        raise InputError(f"{type(self).__name__} with coordinates {', '.join(self.names)} has no rigid motions of space")
+
     @abstractmethod
     def drift(self, q: Float[Array, " size"], p: Float[Array, " dim"], mass: Float[Array, " dim"], h: Float[Array, ""]) -> Drift:
         """The free motion of masses by the discrete Lagrangian h ½⟨m ξ, ξ⟩, q₁ = retract(q, h ξ)."""
@@ -151,6 +155,12 @@ class Euclidean(Space):
     def pull(self, q: Float[Array, " n"], slope: Float[Array, " n"]) -> Float[Array, " n"]:
         return slope
 
+    def carried(self, q: Float[Array, " n"], turning: Float[Array, "3"], shifting: Float[Array, "3"]) -> Float[Array, " n"]:
+        if self.dim % 3:
+            return super().carried(q, turning, shifting)
+        points = q.reshape(-1, 3)  # points in space, one after another
+        return (jnp.cross(turning, points) + shifting).reshape(-1)
+
     def drift(self, q: Float[Array, " n"], p: Float[Array, " n"], mass: Float[Array, " n"], h: Float[Array, ""]) -> Drift:
         v = p * (1.0 / mass)  # a division in every step would cost more than the rest of it; this one leaves the loop
         return Drift(q + h * v, p, 0.5 * jnp.sum(p * v), jnp.asarray(True))
@@ -213,6 +223,9 @@ class Power(Space):
 
     def pull(self, q: Array, slope: Array) -> Array:
         return self.space.pull(self._nodes(q), self._nodes(slope)).reshape(-1)
+
+    def carried(self, q: Array, turning: Array, shifting: Array) -> Array:
+        return jnp.concatenate([self.space.carried(node, turning, shifting) for node in self._nodes(q)])
 
     def drift(self, q: Array, p: Array, mass: Array, h: Array) -> Drift:
         out = self.space.drift(self._nodes(q), self._nodes(p), self._nodes(mass), h)
@@ -279,6 +292,10 @@ class Product(Space):
 
     def pull(self, q: Array, slope: Array) -> Array:
         return self._join("pull", self._each("size", q, slope))
+
+    def carried(self, q: Array, turning: Array, shifting: Array) -> Array:
+        parts = zip(self.spaces, self._each("size", q), strict=True)
+        return jnp.concatenate([space.carried(part[0], turning, shifting) for space, part in parts])
 
     def _join(self, method: str, *parts: list[tuple[Array, ...]]) -> Array:
         rows = [sum(group, ()) for group in zip(*parts, strict=True)]

@@ -107,6 +107,8 @@ class VariationalCollision(Method):
         return () if reflected or charts or system.needs & spoils else ("symplectic",)
 
     def refuses(self, needs: frozenset[str]) -> str | None:
+        if "forces" in needs and not self.rule.takes_forces:
+            return "a discrete Lagrangian of one's own does not say how forces enter it"
         if "nodes" in needs and not self.rule.steps_nodes and "interfaces" in needs:
             return "interfaces are located for Trapezoidal() and compositions of it"
         return super().refuses(needs)

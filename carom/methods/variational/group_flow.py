@@ -84,6 +84,22 @@ class _Path:
         return jnp.concatenate(rows)
 
 
+def discrete_constraints(mechanics: Mechanics, q, W, t, h, where: float):
+    """The discrete joints and velocity constraints of an interval that is gone through with the mean velocity W."""
+    return _Path((), (), mechanics).held(W, q, t, h, where)
+
+
+def group_lagrangian(nodes, weights, mechanics: Mechanics):
+    """L_d(q, q₁, t, h) of (1)."""
+    path = _Path(nodes, weights, mechanics)
+
+    def value(q, q1, t, h):
+        W = path.space.inverse_retract(q, q1) / h
+        return h * path.mean(jnp.zeros_like(W), W, q, t, h)
+
+    return value
+
+
 def group_flow(nodes, weights, mechanics: Mechanics, without_energy: bool, where: float) -> FlowMap:
     """(1) and (2), by Newton's method."""
     path, n, m = _Path(nodes, weights, mechanics), mechanics.dim, mechanics.num_constraints

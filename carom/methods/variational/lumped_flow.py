@@ -46,6 +46,16 @@ def kick_drift_kick(mechanics: Mechanics, without_energy: bool) -> FlowMap:
     return FlowMap(sealed(flow), implicit=False)
 
 
+def lumped_lagrangian(mechanics: Mechanics):
+    """L_d(q, q₁, t, h) = h ½⟨m ξ, ξ⟩ − ½ h (V(q) + V(q₁)) with q₁ = retract(q, h ξ): (4.2) and (5.9) of [demoures2017]."""
+
+    def value(q, q1, t, h):
+        xi = mechanics.space.inverse_retract(q, q1) / h
+        return h * (0.5 * jnp.sum(mechanics.masses * xi**2) - 0.5 * (mechanics.potential(q) + mechanics.potential(q1)))
+
+    return value
+
+
 def _kicked(mechanics: Mechanics, q, p, t, h):
     """The second half of a kick by external forces, p₁ = p + ½ h f(q, p₁, t): implicit, so that a step undoes its reverse."""
 

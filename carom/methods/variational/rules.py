@@ -29,6 +29,8 @@ symmetric rule, and of first order. Halfway, q̄ = (q + q₁)/2, the map is its 
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -39,9 +41,12 @@ from jaxtyping import Array, Float
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.flow import Flow, FlowMap, Tableau
-from carom.methods.variational.group_flow import group_flow
-from carom.methods.variational.lumped_flow import composed_limit, kick_drift_kick
-from carom.methods.variational.tableau_flow import equations, tableau_flow
+from carom.methods.variational.group_flow import group_flow, group_lagrangian
+from carom.methods.variational.lumped_flow import composed_limit, kick_drift_kick, lumped_lagrangian
+from carom.methods.variational.own_flow import own_equations, own_flow
+from carom.methods.variational.tableau_flow import equations, tableau_flow, tableau_lagrangian
+from carom.named import Named
+from carom.numerics.newton import implicit_root
 from carom.numerics.quadrature import gauss, integrals
 from carom.system.mechanics import Mechanics
 
@@ -56,6 +61,7 @@ class Rule(eqx.Module):
     preserves = ("momentum", "symplectic")
     steps_nodes = False  #                  knows how to step masses at nodes
     moves_on_groups = True  #               has a discrete Lagrangian on groups; otherwise each step is taken in a chart
+    takes_forces = True  #                  knows how forces enter it
     stability_limit = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
 
     @property
@@ -69,6 +75,19 @@ class Rule(eqx.Module):
     @abstractmethod
     def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
         """The discrete flow of this rule for a system with its parameters. `without_energy`: without the energies, and unrolled."""
+
+    @abstractmethod
+    def discrete_lagrangian(self, mechanics: Mechanics) -> Callable[[Array, Array, Array, Array], Array]:
+        """L_d(q, q₁, t, h) of this rule for a system with its parameters, of which forces and constraints are no part."""
+
+    @staticmethod
+    def from_discrete_lagrangian(function: Callable[..., Any], *, order: int = 1, symmetric: bool = False) -> "OwnRule":
+        """A rule from a discrete Lagrangian of one's own, `function(q0, q1, h, t, params)`: any of these, by name.
+
+        It approximates the action ∫ L dt of the motion from q0 to q1 in the time h, and becomes an integrator with impacts. `order`
+        and `symmetric` (L_d(q0, q1, h) = −L_d(q1, q0, −h)) declare what it is; `Composition` asks for order 2 and symmetry.
+        """
+        return OwnRule(function, order, symmetric)
 
 
 class _TableauRule(Rule):
@@ -93,6 +112,16 @@ class _TableauRule(Rule):
                 flow = tableau_flow(self.tableau(), mechanics, without_energy, DIRECTIONS[direction])
             mechanics.flows[self, without_energy, direction] = flow
         return mechanics.flows[self, without_energy, direction]
+
+    def discrete_lagrangian(self, mechanics: Mechanics) -> Callable[[Array, Array, Array, Array], Array]:
+        numbers = self.tableau()
+        if mechanics.lumped:
+            return lumped_lagrangian(mechanics)
+        if mechanics.functions.space is None:
+            return tableau_lagrangian(numbers, mechanics)
+        if not self.moves_on_groups:
+            raise InputError(f"{self.name} has no discrete Lagrangian on rotations: it steps in charts whose centres move along")
+        return group_lagrangian(numbers.nodes, numbers.weights, mechanics)
 
 
 def _straight(*nodes_and_weights: tuple[float, float]) -> Tableau:
@@ -284,3 +313,66 @@ class Composition(Rule):
             return jax.lax.scan(lambda flow, row: (stage(flow, row), None), flow, jnp.asarray(stages))[0]
 
         return FlowMap(flow, part.implicit)
+
+    def discrete_lagrangian(self, mechanics: Mechanics) -> Callable[[Array, Array, Array, Array], Array]:
+        """The sum of the parts, extremal over the points between them. These are found by shooting: from q with that momentum with
+        which the composed flow arrives at q₁."""
+        part, leg = self.base.discrete_lagrangian(mechanics), self.base.flow(mechanics, without_energy=True)
+        space, gammas = mechanics.functions.space, jnp.asarray(self.coefficients)
+        apart = (lambda a, b: b - a) if space is None else space.inverse_retract
+        starts = jnp.concatenate([jnp.zeros(1), jnp.cumsum(gammas)[:-1]])
+
+        def points(q, p, t, h):  # where the parts end
+            def fly(now, row):
+                gamma, c = row
+                out = leg(*now, t + c * h, gamma * h)
+                return (out.q, out.p), out.q
+
+            return jax.lax.scan(fly, (q, p), (gammas, starts))[1]
+
+        def value(q, q1, t, h):
+            guess = mechanics.momentum(q, apart(q, q1) / h, t)
+            p = implicit_root(lambda p: apart(points(q, p, t, h)[-1], q1) / h, guess)
+            ends = jnp.concatenate([q[None], points(q, p, t, h)[:-1], q1[None]])
+            return jnp.sum(jax.vmap(part)(ends[:-1], ends[1:], t + starts * h, gammas * h))
+
+        return value
+
+
+class OwnRule(Rule):
+    """A discrete Lagrangian of one's own, from `Rule.from_discrete_lagrangian`.
+
+    The step solves p = −D₁L_d(q, q₁, h) for q₁ by Newton's method, then p₁ = D₂L_d and E = −D₃L_d, (46), (50), (55) of
+    [fetecau2003]. Contacts, joints and velocity constraints are those of the system; its Lagrangian gives the energy, the first
+    momentum and the law of impact. Forces are refused: how they enter a discrete Lagrangian is not known from it.
+    A formula with (q₁ − q)/h in it loses digits on short legs, about eps·|q|/(|q₁ − q|) relative.
+    """
+
+    function: Named
+    order: int = eqx.field(static=True)
+    symmetric: bool = eqx.field(static=True)
+    takes_forces = False
+
+    def __init__(self, function: Callable[..., Any], order: int = 1, symmetric: bool = False):
+        if not isinstance(order, int) or order < 1:
+            raise InputError(f"the order of a discrete Lagrangian is a positive whole number; got {order!r}")
+        self.function = Named(function, ("q0", "q1", "h", "t", "params"), "discrete Lagrangian").frozen()
+        self.order, self.symmetric = order, bool(symmetric)
+
+    def discrete_lagrangian(self, mechanics: Mechanics) -> Callable[[Array, Array, Array, Array], Array]:
+        def value(q, q1, t, h):
+            return jnp.asarray(self.function(q0=q, q1=q1, h=h, t=t, params=mechanics.params), q.dtype).reshape(())
+
+        return value
+
+    def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
+        t, q, p = state
+        residual = own_equations(self.discrete_lagrangian(mechanics), mechanics, DIRECTIONS[direction])
+        x = jnp.concatenate([mechanics.velocity(q, p, t), jnp.zeros(mechanics.num_constraints)])
+        return jax.jacfwd(residual)(x, q, p, t, h)
+
+    def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
+        if (self, without_energy, direction) not in mechanics.flows:
+            value = self.discrete_lagrangian(mechanics)
+            mechanics.flows[self, without_energy, direction] = own_flow(value, mechanics, DIRECTIONS[direction])
+        return mechanics.flows[self, without_energy, direction]

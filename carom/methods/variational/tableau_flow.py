@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from carom.methods.variational.flow import Flow, FlowMap, Tableau
 from carom.numerics.linalg import dot, inverse, matvec, solve
-from carom.numerics.newton import newton
+from carom.numerics.newton import implicit_root, newton
 from carom.numerics.quadrature import gauss
 from carom.system.mechanics import Mechanics
 from carom.xla.kernel import sealed
@@ -46,7 +46,7 @@ def equations(tableau: Tableau, mechanics: Mechanics, where: float):
                 if a[i, j] != b[j]:
                     rows[j] = rows[j] + h * weight * (a[i, j] - b[j]) * node.push
         if m:
-            rows.append(_constraint_rows(mechanics, q, _combine(b, W), t, h, where))  # (6)
+            rows.append(constraint_rows(mechanics, q, _combine(b, W), t, h, where))  # (6)
         return jnp.concatenate(rows)
 
     return residual
@@ -55,7 +55,7 @@ def equations(tableau: Tableau, mechanics: Mechanics, where: float):
 _CHORD = gauss(3)  # nodes and weights for the mean rate of a joint
 
 
-def _constraint_rows(mechanics: Mechanics, q, mean, t, h, where: float):
+def constraint_rows(mechanics: Mechanics, q, mean, t, h, where: float):
     """The discrete joints and velocity constraints of an interval that is gone through with the mean velocity."""
     functions, rows = mechanics.functions, []
     if mechanics.system.joints:
@@ -93,6 +93,33 @@ def tableau_flow(tableau: Tableau, mechanics: Mechanics, without_energy: bool, w
         return Flow(q1, p1, energy - h * power_start, energy + h * power_end, converged)  # (5)
 
     return FlowMap(sealed(flow), implicit)
+
+
+def tableau_lagrangian(tableau: Tableau, mechanics: Mechanics):
+    """L_d(q, q₁, t, h) = h Σ βᵢ L(qᵢ, vᵢ, tᵢ): extremal over the controls, where they are several, with Σⱼ bⱼ Wⱼ = (q₁ − q)/h.
+
+    p is the multiplier of that condition.
+    """
+    b = tableau.ends
+    stages, n = len(b), mechanics.dim
+
+    def mean(W, q, t, h):
+        return sum(weight * mechanics.lagrangian(q_i, v_i, t_i) for weight, q_i, v_i, t_i in _nodes(tableau, q, W, t, h))
+
+    def value(q, q1, t, h):
+        chord = (q1 - q) / h
+        if stages == 1:
+            return h * mean([chord / b[0]], q, t, h)
+
+        def residual(x):
+            W, p = x[:-n].reshape(stages, n), x[-n:]
+            slopes = jax.grad(mean)(W, q, t, h) - jnp.asarray(b)[:, None] * p
+            return jnp.concatenate([slopes.reshape(-1), _combine(b, W) - chord])
+
+        guess = jnp.concatenate([jnp.tile(chord / b.sum(), stages), mechanics.momentum(q, chord, t)])
+        return h * mean(implicit_root(residual, guess)[:-n].reshape(stages, n), q, t, h)
+
+    return value
 
 
 def _control_solver(residual, mechanics: Mechanics, stages: int):
