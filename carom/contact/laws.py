@@ -66,6 +66,7 @@ class Impulse(NamedTuple):
     elastic: Bool[Array, ""]  #          the kinetic energy is kept: e = 1 and no friction took part
     settled: Bool[Array, ""]  #          no closed contact approaches any more, and every solve converged
     any: Bool[Array, ""]  #              some contact did approach
+    full: Bool[Array, ""] | bool = False  # more contacts touch than there was room for: this is no answer
 
 
 class _Round(NamedTuple):

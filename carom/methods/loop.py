@@ -5,9 +5,11 @@
 
 and again. The tight loop holds no branch: what it costs is the method's own step. On rotations each step is taken in a chart
 around the configuration where it starts (`carom.system.charts`). A step that needs more rows than the table has left is not
-taken: the caller goes on with an empty table, or a longer one.
+taken: the caller goes on with an empty table, or a longer one. So it is with contacts: those that take part in a step are gathered
+in a table (`carom.system.near`), and a step that needs more of them than that has room for is not taken.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from carom.methods.method import ImpactTable, Method, State, StepEnd, StepRecord, StepStart
-from carom.methods.status import NOT_FINITE, OK, TABLE_FULL
+from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, TABLE_FULL
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -32,6 +34,7 @@ class Grid(NamedTuple):
     max_impacts: Int[Array, ""]  #  how many impacts: the step that reaches them is the last
     length: int  #                  room for so many steps
     rows: int  #                    room for so many impacts
+    contact_rows: int = sys.maxsize  # room for so many rows of contacts that take part in a step
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
@@ -93,6 +96,7 @@ class _Run(NamedTuple):
 def _advance(method: Method, system: System, params: Any, start: State, grid: Grid, good) -> _Advanced:
     n, dim, dt = start.q.shape[0], start.p.shape[0], grid.dt
     mechanics = method.bind(system, params, n)
+    mechanics.make_room(grid.contact_rows)
     flat = not method.needs_chart(mechanics)
     if flat:
         method.prepare(mechanics)
@@ -136,7 +140,7 @@ def _advance(method: Method, system: System, params: Any, start: State, grid: Gr
         kept = asked & (end.status == OK)
         history = write_row(run.history, run.steps, jnp.concatenate([end.q, end.p]))
         record = None if run.record is None else write_row(run.record, run.steps, end.record)
-        full = end.status == TABLE_FULL  # what it wrote into the table does not count
+        full = (end.status == TABLE_FULL) | (end.status == CONTACTS_FULL)  # what it wrote into the table does not count
         num_impacts = jnp.where(full | ~asked, run.num_impacts, end.num_impacts)
         q, p, memory = choose(kept, (end.q, end.p, end.memory), (run.q, run.p, run.memory))
         status = jnp.where(asked, end.status, run.status).astype(jnp.int32)

@@ -16,7 +16,8 @@ from carom.errors import SolveError
 from carom.methods.capabilities import require
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
-from carom.methods.status import NOT_FINITE, OK, TABLE_FULL
+from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, TABLE_FULL
+from carom.numerics.linalg import SMALL
 from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.running.blame import blame
 from carom.running.checkpoint import Checkpoint, identity
@@ -29,6 +30,7 @@ from carom.xla.counted_program import Program
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12
 LARGEST_CHUNK = 1 << 21  # numbers in the states of a chunk
+CONTACT_ROWS = SMALL  # of contacts that take part in a step, to begin with: as many as fit into a kernel
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
 
@@ -109,6 +111,7 @@ class _March:
         self.max_impacts = np.iinfo(np.int32).max if max_impacts is None else int(max_impacts)
         room = max(16, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
         self.rows = min(ROWS, room) + method.impacts_reserved
+        self.contact_rows = CONTACT_ROWS
         self.stride, self.disk = stride, disk
         self.length = _chunk_length(total, problem.q0.size * (1 + len(method.nodes)))
         self.state = State(problem.t0, problem.q0, problem.p0)
@@ -122,6 +125,7 @@ class _March:
             self.states, self.tables, self.records, last = found
             self.done, self.seconds = last["done"], last["seconds"]
             self.impacts = sum(len(table.t) for table in self.tables)
+            self.contact_rows = last.get("contact_rows", CONTACT_ROWS)
             self.state = State(problem.t0, jnp.asarray(last["q"]), jnp.asarray(last["p"]))
 
     def compile(self) -> None:
@@ -130,7 +134,7 @@ class _March:
     def arguments(self, limit: int) -> tuple[Any, ...]:
         """What the compiled program is called with, for so many steps."""
         first, last, most = (jnp.asarray(i, jnp.int32) for i in (self.done, limit, self.max_impacts - self.impacts))
-        grid = Grid(jnp.asarray(self.step), first, last, most, self.length, self.rows)
+        grid = Grid(jnp.asarray(self.step), first, last, most, self.length, self.rows, self.contact_rows)
         return self.method, self.system, self.problem.params, self.state, grid
 
     def go(self, bar: Bar) -> bool:
@@ -145,7 +149,7 @@ class _March:
                 bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts")
         unfinished = interrupt.asked and self.done < self.total and self.code == OK and self.impacts < self.max_impacts
         if unfinished and self.disk is not None:
-            self.disk.commit(self.done, self.state, self.seconds)
+            self.disk.commit(self.done, self.state, self.seconds, self.contact_rows)
         return unfinished
 
     def advance(self) -> None:
@@ -169,11 +173,14 @@ class _March:
             if steps == 0 and hits == 0:
                 self.rows *= 8
                 self.compile()
+        if code == CONTACTS_FULL:  # the step is taken again, in a program with more room
+            code, self.contact_rows = OK, 4 * self.contact_rows
+            self.compile()
         self.state = State(self.problem.t0, chunk.state.q, chunk.state.p)
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, code
         self.seconds += time.perf_counter() - clock
         if self.disk is not None:
-            self.disk.add(kept, table, record, self.done, self.state, self.seconds)
+            self.disk.add(kept, table, record, self.done, self.state, self.seconds, self.contact_rows)
 
     def solution(self, name: str, shape: Any, interrupted: bool) -> Solution:
         """What there is, in one piece."""

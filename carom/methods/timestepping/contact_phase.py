@@ -67,7 +67,7 @@ def find_closed(motion: Motion, q, v, t, dt) -> ClosedContacts:
     contacts, k = motion.contacts, motion.contacts.num_faces
     if k == 0:
         return ClosedContacts(jnp.zeros(0, bool), jnp.zeros(0, bool), jnp.zeros((0, 0)))
-    gap_rounding = motion.mechanics.gap_rounding(q, v, t, dt)
+    gap_rounding = contacts.gap_rounding(q, v, t, dt)
     now = contacts.closed(motion.mechanics, q, v, t, contacts.gaps(q, t) <= gap_rounding, gap_rounding)
     # The velocity of a resting contact is a solution to 1e-16 of the rates that the forces of a step cause.
     acceleration = motion.acceleration(q, v, t)
@@ -116,7 +116,7 @@ def finish(motion: Motion, simultaneous: str, differentiable: bool, pressed: Clo
     q = motion.project(q, v, t, lambda q: contacts.faces(q, t), sunk)
 
     # Which contacts take part there, and with which rates once the joints hold.
-    gap_rounding = mechanics.gap_rounding(q, v, t, dt)
+    gap_rounding = contacts.gap_rounding(q, v, t, dt)
     touching = sunk | (contacts.faces(q, t) <= gap_rounding) if sets is None else sets.touching
     held = motion.held(q, v, t)
     joints = held.reaction(motion.held_rates(q, v, t))

@@ -14,6 +14,7 @@ from carom.methods.method import StepRecord
 from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.linalg import dot, matmul, matvec, solve
+from carom.system.near import Near, near_contacts
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20
@@ -71,6 +72,9 @@ class MoreauJean(Timestepping):
         if "massless" in needs and float(self.theta) != 1.0:
             return "directions without mass take the implicit rule, MoreauJean(theta=1)"
         return super().refuses(needs)
+
+    def near(self, motion: Motion, q, v, t, dt) -> Near | None:
+        return near_contacts(motion.mechanics.contacts, q + 0.5 * dt * v, v, t + 0.5 * dt, dt)  # (4)
 
     def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
         return _step(self, motion, q, v, t, dt, differentiable)
@@ -139,7 +143,7 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
 
 def _meet(motion: Motion, q, v, t, dt) -> Closed:
     """(4): the contacts of a step."""
-    gap_rounding = motion.mechanics.gap_rounding(q, v, t, dt)
+    gap_rounding = motion.contacts.gap_rounding(q, v, t, dt)
     touching = motion.contacts.gaps(q, t) <= gap_rounding
     return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding)
 
