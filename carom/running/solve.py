@@ -168,17 +168,18 @@ class _March:
         if chunk.record is not None and self.stride == 1:
             record = jax.tree.map(lambda x: np.asarray(x)[:steps], chunk.record)
             self.records.append(record)
+        more = False
         if code == TABLE_FULL:  # the step is taken again, with an empty table; or with a longer one, if it had that already
             code = OK
             if steps == 0 and hits == 0:
-                self.rows *= 8
-                self.compile()
+                self.rows, more = 8 * self.rows, True
         if code == CONTACTS_FULL:  # the step is taken again, in a program with more room
-            code, self.contact_rows = OK, 4 * self.contact_rows
-            self.compile()
+            code, self.contact_rows, more = OK, 4 * self.contact_rows, True
         self.state = State(self.problem.t0, chunk.state.q, chunk.state.p)
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, code
         self.seconds += time.perf_counter() - clock
+        if more:
+            self.compile()
         if self.disk is not None:
             self.disk.add(kept, table, record, self.done, self.state, self.seconds, self.contact_rows)
 

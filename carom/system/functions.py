@@ -98,14 +98,13 @@ class Functions:
         """How far a gap may be from zero by rounding alone: of the coordinates it reads, and of the time dt. `index`: of these."""
         eps = float(jnp.finfo(q.dtype).eps)
         wanted = lambda q, t: self.faces(q, t) if index is None else self.faces(q, t)[index]  # noqa: E731
-        jacobian = jax.jacfwd if index is None or q.shape[0] <= index.shape[0] else jax.jacrev
-        size = jnp.sum(jnp.abs(jacobian(wanted)(q, t)) * self._reach(q, v, dt), axis=1)
+        size = jnp.sum(jnp.abs(jax.jacfwd(wanted)(q, t)) * self._reach(q, v, dt), axis=1)
         drift = jax.jvp(lambda s: wanted(q, s), (t,), (jnp.ones_like(t),))[1]
         return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
 
     def gap_rounding_estimate(self, q, v, t, dt) -> Float[Array, " faces"]:
-        """About `gap_rounding`, from two derivatives instead of as many as there are coordinates: along directions with fixed random
-        entries, in which what the coordinates add does not cancel but by chance."""
+        """About `gap_rounding`, from two derivatives instead of one for each coordinate: along directions with fixed random entries, in
+        which what the coordinates add does not cancel but by chance."""
         eps, reach = float(jnp.finfo(q.dtype).eps), self._reach(q, v, dt)
         rng = np.random.default_rng(0)
         signs = rng.choice([-1.0, 1.0], (2, q.shape[0])) * rng.uniform(0.5, 1.5, (2, q.shape[0]))

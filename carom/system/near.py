@@ -1,13 +1,15 @@
 """The few contacts that take part in a step or an impact, gathered from the many that are open.
 
-Rows of normals and tangents, the Delassus matrix and the laws of contact cost for every contact they hold, whether it is closed or
-not: with fifty discs in the plane there are 1375 gaps, 2750 rows, and perhaps twenty contacts. So where there are more contacts than
-*room*, those that may be closed are picked first, and only these have rows,
+Rows of normals and tangents, the Delassus matrix and the laws of contact cost for every contact they hold, closed or open: with
+fifty discs in the plane there are 1375 gaps, 2750 rows, and perhaps twenty contacts. So where there are more contacts than *room*,
+those that may be closed are picked first, and only these have rows,
 
     index[c], live[c]      the contact in slot c of the table, and whether the slot is in use                             (1)
 
-An open contact then costs its gap and nothing else. A slot that is not in use shows a contact that is open. If more are picked
-than there is room for, the table is `full`: the step is not taken, and the caller tries again with more room.
+An open contact then costs its gap; and its slopes in steps where another is closed, since derivatives are taken forwards, coordinate
+by coordinate: a pass over all gaps, but cheap beside one backwards, where reading q[i] becomes adding to q[i], one by one. A slot that
+is not in use shows a contact that is open. If more are picked than there is room for, the table is `full`: the step is not taken,
+and the caller tries again with more room.
 """
 
 from typing import NamedTuple
@@ -81,14 +83,12 @@ class NearContacts(ContactRows):
         self.everyone, self.near, self.functions = everyone, near, everyone.functions
         self.num_faces = self.num_contacts = near.index.shape[0]
         self.owner, self.slip_dim = np.arange(self.num_faces), everyone.slip_dim
-        # Forwards a derivative costs once for each coordinate, backwards once for each row.
-        self.jacobian = jax.jacfwd if self.functions.dim <= self.num_faces else jax.jacrev
 
     def faces(self, q, t) -> Float[Array, " c"]:
         return jnp.where(self.near.live, self.everyone.faces(q, t)[self.near.index], 1.0)
 
     def normals(self, q, t) -> Float[Array, "c dim"]:
-        rows = self.jacobian(lambda x: self.everyone.faces(x, t)[self.near.index])(q)
+        rows = jax.jacfwd(lambda x: self.everyone.faces(x, t)[self.near.index])(q)
         space = self.functions.space
         return rows if space is None else jax.vmap(lambda row: space.pull(q, row))(rows)
 
@@ -104,7 +104,7 @@ class NearContacts(ContactRows):
     def tangents(self, q, v, t) -> tuple[Float[Array, "c m dim"], Float[Array, "c m"]]:
         if self.slip_dim == 0:
             return jnp.zeros((self.num_faces, 0, self.functions.dim), q.dtype), jnp.zeros((self.num_faces, 0), q.dtype)
-        return self.jacobian(lambda v: self.slides(q, v, t))(v), self.slides(q, v, t)
+        return jax.jacfwd(lambda v: self.slides(q, v, t))(v), self.slides(q, v, t)
 
     def coefficients(self, name: str) -> Float[Array, " c"]:
         return self.everyone.coefficients(name)[self.near.index]

@@ -96,7 +96,7 @@ class _Iterate(NamedTuple):
 def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool) -> Step:
     theta, t_end, middle = method.theta, t + dt, q + 0.5 * dt * v
     before = sealed(motion.acceleration)(q, v, t)
-    closed = None if motion.contacts.num_contacts == 0 else sealed(lambda *at: _meet(motion, *at, dt))(middle, v, t + 0.5 * dt)
+    closed = None if motion.contacts.num_contacts == 0 else _meet_if_near(motion, middle, v, t + 0.5 * dt, dt)
     resolve = sealed(lambda *args: _resolve(method, motion, *args, differentiable))
 
     def defect(w):
@@ -141,6 +141,15 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
     return Step(q_end, now.v, record, now.jump, now.hits, status)
 
 
+def _meet_if_near(motion: Motion, q, v, t, dt) -> Closed:
+    """(4), where one contact is so near that its rows are needed; where there is room for all, they always are computed."""
+    meet = sealed(lambda *at: _meet(motion, *at, dt))
+    if motion.any_near is None:
+        return meet(q, v, t)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(meet, q, v, t))
+    return jax.lax.cond(motion.any_near, meet, lambda *_: nothing, q, v, t)
+
+
 def _meet(motion: Motion, q, v, t, dt) -> Closed:
     """(4): the contacts of a step."""
     gap_rounding = motion.contacts.gap_rounding(q, v, t, dt)
@@ -170,13 +179,21 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
     through = held.through(loose)
     closed = closed._replace(delassus=matmul(rows, through))
     pushed = matvec(rows, free - v)
-    impulse, solved, settled = _contact_impulse(method, closed, pushed, differentiable)
+    impulse, solved, settled = _contact_impulse_if_near(method, motion, closed, pushed, differentiable)
     reaction = reaction + held.reaction(matvec(held.normals, matvec(loose, impulse)))
     calm = 2 * jnp.max(jnp.where(closed.touching, jnp.abs(pushed[:k]), 0.0)) + closed.rate_rounding
     hits = closed.touching & (impulse[:k] > 0) & (closed.rates < -calm)
     jump = matvec(rows.T, impulse) + matvec(held.normals.T, reaction)
     all_impulses = jnp.concatenate([impulse, reaction])
     return _Iterate(free + matvec(through, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
+
+
+def _contact_impulse_if_near(method: MoreauJean, motion: Motion, closed: Closed, pushed, differentiable: bool):
+    if motion.any_near is None:
+        return _contact_impulse(method, closed, pushed, differentiable)
+    yes = jnp.asarray(True)
+    solve_it = lambda closed, pushed: _contact_impulse(method, closed, pushed, differentiable)  # noqa: E731
+    return jax.lax.cond(motion.any_near, solve_it, lambda closed, pushed: (0 * pushed, yes, yes), closed, pushed)
 
 
 def _contact_impulse(method: MoreauJean, closed: Closed, pushed, differentiable: bool) -> tuple[Array, Array, Array]:

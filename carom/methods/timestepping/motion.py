@@ -35,7 +35,7 @@ class Motion:
         self.explicit = not (used[0] or used[1] or self.massless)
         self.num_joints = jax.eval_shape(self.functions.joints, q, t).shape[0]
         self.num_held = self.num_joints + jax.eval_shape(self.functions.constraints, q, t).shape[0]
-        self._jacobian: Callable[..., Any] = jax.jacfwd
+        self.any_near: Bool[Array, ""] | None = None  # whether some contact may take part, where these were gathered
 
     @property
     def rows(self) -> int:
@@ -45,8 +45,7 @@ class Motion:
     def only(self, near: Near) -> "Motion":
         """The same with the contacts of a table alone."""
         motion = copy.copy(self)
-        motion.contacts = NearContacts(self.mechanics.contacts, near)
-        motion._jacobian = motion.contacts.jacobian
+        motion.contacts, motion.any_near = NearContacts(self.mechanics.contacts, near), jnp.any(near.live)
         return motion
 
     def force(self, q, v, t) -> Float[Array, " n"]:
@@ -81,7 +80,7 @@ class Motion:
         function = lambda q: jnp.concatenate([rows(q), self.functions.joints(q, t)])  # noqa: E731
 
         def improve(_, q):
-            normals = self._jacobian(function)(q)
+            normals = jax.jacfwd(function)(q)
             response = self.mechanics.inverse_mass_times(q, v, t, normals.T)
             matrix = jnp.where(live[:, None] & live[None, :], matmul(normals, response), 0.0)
             ridge = jnp.where(live, 1e-13 * jnp.max(jnp.diagonal(matrix)), 1.0)  # for contacts that depend on one another

@@ -44,7 +44,9 @@ class Pending(NamedTuple):
     @staticmethod
     def none(q: Array, num_faces: int) -> "Pending":
         zero, no = jnp.zeros((), q.dtype), jnp.asarray(False)
-        return Pending(jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), jnp.zeros((), jnp.int32), zero, zero, zero, no, no, no, no, no)
+        return Pending(
+            jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), jnp.zeros((), jnp.int32), zero, zero, zero, no, no, no, no, no
+        )
 
 
 class Leg(NamedTuple):
