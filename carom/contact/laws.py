@@ -18,7 +18,11 @@ Elastic rounds end by themselves. Dissipative ones may go on for ever, each smal
 together); after `PATIENCE` of them one plastic round over all closed contacts, e = 0, ends the sequence.
 
 With friction a round solves s⁺ = −e s and Coulomb's law together (Newton's law of impact). That pair of laws can add
-energy in eccentric impacts (Kane's paradox); then e is reduced until it does not.
+energy in eccentric impacts (Kane's paradox); then e is reduced until it does not. Poisson's law takes e as a ratio of impulses,
+
+    compression  s' ≥ 0 with impulses λ_c of Coulomb's law,     restitution  λ_N = e λ_c,N, and Coulomb's law              (2)
+
+and if contacts approach after that, another round follows.
 """
 
 from typing import NamedTuple
@@ -77,8 +81,9 @@ class _Round(NamedTuple):
     rounds: Array
 
 
-def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = False) -> Impulse:
-    """Rounds of (1) until no closed contact approaches. `differentiable` replays them in a form that autodiff can reverse."""
+def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = False, poisson: bool = False) -> Impulse:
+    """Rounds of (1) until no closed contact approaches. `differentiable` replays them in a form that autodiff can reverse;
+    `poisson` takes restitution as a ratio of impulses."""
     k, m = closed.slides.shape
     rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
     start = _Round(rates, jnp.zeros_like(rates), jnp.asarray(True), jnp.asarray(True), jnp.zeros((), jnp.int32))
@@ -90,7 +95,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
         tired = (state.rounds >= PATIENCE) & ~state.elastic
         members = closed.touching if simultaneous == "impulse" else jnp.where(tired, closed.touching, approaching(state))
         now = closed._replace(restitution=jnp.where(tired, 0.0, closed.restitution))
-        change, elastic, converged = _round(now, state.rates, members, differentiable)
+        change, elastic, converged = _round(now, state.rates, members, differentiable, poisson)
         return _Round(
             state.rates + matvec(closed.delassus, change),
             state.impulse + change,
@@ -118,7 +123,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
     )
 
 
-def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
+def _round(closed: Closed, rates: Array, members: Array, differentiable: bool, poisson: bool):
     """One round: the impulses of the members, whether it was elastic, whether its solve converged."""
     k, m = closed.slides.shape
     if m == 0:
@@ -134,6 +139,8 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
     approach = jnp.minimum(rates[:k], 0.0)
 
     def solve(share):
+        if poisson:
+            return _two_phases(closed, rates, share, members, False)
         target = -share * closed.restitution * approach
         return friction_impulses(closed.delassus, rates, target, closed.friction, members)
 
@@ -142,11 +149,27 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
 
     share, solution = largest_share(solve, gain, 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k]))
     lam = solution.value
-    if differentiable:
+    if differentiable and poisson:
+        lam = jnp.where(share >= 1.0, 1.0, jnp.nan) * _two_phases(closed, rates, 1.0, members, True).value
+    elif differentiable:
         target = -share * closed.restitution * approach
         lam = friction_derivative(lam, closed.delassus, rates, target, closed.friction, members)
     elastic = jnp.all(~members | ((closed.restitution >= 1.0) & (closed.friction <= 0.0)))
     return lam, elastic, solution.converged
+
+
+def _two_phases(closed: Closed, rates: Array, share, members: Array, differentiable: bool) -> Multipliers:
+    """(2): Poisson's law. What compression leaves is restored by e times its normal impulses, against friction again. That the
+    second phase is given its normal impulses is one more contact problem, whose normal rates are these impulses."""
+    k, G, mu = members.shape[0], closed.delassus, closed.friction
+    solve = lambda *data: friction_law(*data, mu, members, differentiable)  # noqa: E731
+    compression = solve(G, rates, jnp.zeros(k))
+    between = rates + matvec(G, compression.value)
+    given = G.at[:k].set(jnp.eye(k, G.shape[0], dtype=G.dtype))
+    restored = share * closed.restitution * compression.value[:k]
+    restitution = solve(given, jnp.concatenate([jnp.zeros(k), between[k:]]), restored)
+    violation = jnp.maximum(compression.violation, restitution.violation)
+    return Multipliers(compression.value + restitution.value, compression.converged & restitution.converged, violation)
 
 
 def friction_impulses(G, rates, target, friction, members) -> Multipliers:

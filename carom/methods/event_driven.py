@@ -66,7 +66,8 @@ class EventDriven(Method):
 
     takes: ClassVar = frozenset(
         {
-            "contacts", "restitution", "friction", "moving walls", "obstacles", "forces", "constraints", "joints", "hamiltonian",
+            "contacts", "restitution", "friction", "laws of speed", "rolling", "poisson", "moving walls",
+            "obstacles", "forces", "constraints", "joints", "hamiltonian",
             "degenerate hamiltonian", "rotations", "nodes", "energy not quadratic", "massless",
         }
     )  # fmt: skip

@@ -41,6 +41,7 @@ class Contacts(ContactRows):
         self.num_faces, self.num_contacts = len(owner), len(names)
         self.plain = self.num_faces == self.num_contacts  # no obstacles with several faces
         self.moving = any(c.gap.asks_for("t") for c in self.system.contacts)
+        self.contact_of = np.repeat(np.arange(len(sizes)), sizes)
         self.slip_dim = max((self._slide_dim(c, s) for c, s in zip(self.system.contacts, sizes, strict=True) if c.rough), default=0)
 
     def _slide_dim(self, contact, size: int) -> int:
@@ -120,10 +121,10 @@ class Contacts(ContactRows):
         return jax.jacfwd(lambda v: self.slides(q, v, t))(v), self.slides(q, v, t)
 
     def coefficients(self, name: str) -> Float[Array, " faces"]:
-        """The restitution or the friction of every face."""
+        """The restitution or the friction of every face, of bodies that do not move where it depends on that."""
         values = []
         for contact, size in zip(self.system.contacts, self.sizes, strict=True):
             value: Any = {"restitution": contact.restitution, "friction": contact.friction}[name]
-            value = value(params=self.params) if isinstance(value, Named) else value
+            value = value(params=self.params, speed=jnp.zeros(())) if isinstance(value, Named) else value
             values.append(jnp.broadcast_to(jnp.asarray(value, float), (size,)))
         return jnp.concatenate(values) if values else jnp.zeros(0)

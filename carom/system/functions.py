@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
+from carom.named import Named
 from carom.spaces.space import Space
 
 EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
@@ -72,7 +73,15 @@ class Functions:
         else:
             place = lambda q, t: jnp.asarray(slip(q=q, t=t, params=self.params), q.dtype)  # noqa: E731
             value = jax.jvp(place, (q, t), (self.rates(q, v), jnp.ones_like(t)))[1]
-        return value.astype(q.dtype).reshape(size, -1)
+        value = value.astype(q.dtype).reshape(size, -1)
+        if contact.roll is None:
+            return value
+        # Rolling resistance is friction of a row that is scaled: |λ| ≤ μ λ_N along (rolling / μ) roll is a moment up to rolling · λ_N.
+        turning = jnp.asarray(contact.roll(q=q, v=v, t=t, params=self.params)).astype(q.dtype).reshape(size, -1)
+        return jnp.concatenate([value, turning * (self._number(contact.rolling) / self._number(contact.friction))], axis=1)
+
+    def _number(self, coefficient: Any) -> Any:
+        return coefficient(params=self.params) if isinstance(coefficient, Named) else coefficient
 
     # -- the space ---------------------------------------------------------------------------------------------------------
 
@@ -103,8 +112,8 @@ class Functions:
         return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
 
     def gap_rounding_estimate(self, q, v, t, dt) -> Float[Array, " faces"]:
-        """About `gap_rounding`, from two derivatives instead of one for each coordinate: along directions with fixed random entries, in
-        which what the coordinates add does not cancel but by chance."""
+        """About `gap_rounding`, from two derivatives instead of one for each coordinate: along directions with random entries,
+        in which what the coordinates add does not cancel but by chance."""
         eps, reach = float(jnp.finfo(q.dtype).eps), self._reach(q, v, dt)
         rng = np.random.default_rng(0)
         signs = rng.choice([-1.0, 1.0], (2, q.shape[0])) * rng.uniform(0.5, 1.5, (2, q.shape[0]))

@@ -140,7 +140,8 @@ class Mechanics(abc.ABC):
             near = pick(touching, self.contacts.room)
             contacts, touching, gap_rounding = NearContacts(self.contacts, near), near.live, gap_rounding[near.index]
         closed = contacts.closed(self, q, v, t, touching, gap_rounding)
-        impulse = impact_impulse(closed, simultaneous, differentiable=differentiable)
+        poisson = any(contact.law == "poisson" for contact in self.system.contacts)
+        impulse = impact_impulse(closed, simultaneous, differentiable=differentiable, poisson=poisson)
         total = self.admissible_part(q, v, t, closed.covector(impulse))
         if not self.quadratic:
             scale = self._size_of_impulse(q, v, t, closed, impulse, total)

@@ -6,10 +6,10 @@ those that may be closed are picked first, and only these have rows,
 
     index[c], live[c]      the contact in slot c of the table, and whether the slot is in use                             (1)
 
-An open contact then costs its gap; and its slopes in steps where another is closed, since derivatives are taken forwards, coordinate
-by coordinate: a pass over all gaps, but cheap beside one backwards, where reading q[i] becomes adding to q[i], one by one. A slot that
-is not in use shows a contact that is open. If more are picked than there is room for, the table is `full`: the step is not taken,
-and the caller tries again with more room.
+An open contact then costs its gap; and its slopes in steps where another is closed, since derivatives are taken forwards,
+coordinate by coordinate: a pass over all gaps, but cheap beside one backwards, where reading q[i] becomes adding to it, one by one.
+A slot that is not in use shows a contact that is open. If more are picked than there is room for, the table is `full`: the step is
+not taken, and the caller tries again with more room.
 """
 
 from typing import NamedTuple
@@ -82,6 +82,7 @@ class NearContacts(ContactRows):
     def __init__(self, everyone: Contacts, near: Near):
         self.everyone, self.near, self.functions = everyone, near, everyone.functions
         self.num_faces = self.num_contacts = near.index.shape[0]
+        self.contact_of = jnp.asarray(everyone.contact_of)[near.index]
         self.owner, self.slip_dim = np.arange(self.num_faces), everyone.slip_dim
 
     def faces(self, q, t) -> Float[Array, " c"]:

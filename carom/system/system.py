@@ -66,6 +66,8 @@ class System(eqx.Module):
         self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
         self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
         self.contacts = contacts_of(contacts)
+        if len({contact.law for contact in self.contacts}) > 1:
+            raise InputError("all contacts of a system follow one law of impact, 'newton' or 'poisson'; here are both")
         self.force = None if force is None else Named(force, known, "force")
         if space is not None and not isinstance(space, Space):
             raise InputError(f"space must be a carom.Euclidean, SO3, SE3 or a product of them; got {space!r}")

@@ -9,10 +9,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import Closed
+from carom.named import Named
 from carom.numerics.linalg import matmul, matvec
 from carom.system.functions import Functions
 
 RATE_ROUNDINGS = 256  # in a rate: products with a mass matrix and its inverse
+STICKING = 1e-13  #      of the speeds in a contact problem: what its solution leaves of one that is to be zero
 
 
 class ContactRows(abc.ABC):
@@ -23,6 +25,7 @@ class ContactRows(abc.ABC):
     num_faces: int
     num_contacts: int
     slip_dim: int
+    contact_of: Any  #         the place of each face's Contact in the list of the system
     plain: bool  #             no obstacles with several faces
 
     @abc.abstractmethod
@@ -76,8 +79,35 @@ class ContactRows(abc.ABC):
         tangents, _ = self.tangents(q, v, t)
         return jnp.concatenate([self.normals(q, t), tangents.reshape(-1, self.functions.dim)])
 
-    def closed(self, mechanics: Any, q, v, t, gaps_are_zero: Bool[Array, " contacts"], gap_rounding) -> Closed:
-        """Everything the laws of impact need to know about the contacts at one instant."""
+    def restitution(self, rates: Float[Array, " faces"]) -> Float[Array, " faces"]:
+        """Of each face, with the rate of its gap before an impact."""
+        values = self.coefficients("restitution")
+        for i, contact in enumerate(self.functions.system.contacts):
+            law = contact.restitution
+            if isinstance(law, Named) and law.asks_for("speed"):
+                values = jnp.where(self.contact_of == i, self._of_speed(law, jnp.maximum(-rates, 0.0)), values)
+        return values
+
+    def friction(self, slides: Float[Array, "faces m"], resting: Bool[Array, " faces"]) -> Float[Array, " faces"]:
+        """Of each face, with its sliding velocity; `resting` are those that do not slide."""
+        values = self.coefficients("friction")
+        square = jnp.sum(slides**2, axis=1)
+        speed = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+        for i, contact in enumerate(self.functions.system.contacts):
+            law, static = contact.friction, contact.static_friction
+            if isinstance(law, Named) and law.asks_for("speed"):
+                values = jnp.where(self.contact_of == i, self._of_speed(law, jnp.where(resting, 0.0, speed)), values)
+            if static is not None:
+                static = static(params=self.functions.params) if isinstance(static, Named) else static
+                values = jnp.where((self.contact_of == i) & resting, static, values)
+        return values
+
+    def _of_speed(self, law: Named, speeds: Float[Array, " faces"]) -> Float[Array, " faces"]:
+        return jax.vmap(lambda speed: jnp.asarray(law(speed=speed, params=self.functions.params), float).reshape(()))(speeds)
+
+    def closed(self, mechanics: Any, q, v, t, gaps_are_zero: Bool[Array, " contacts"], gap_rounding, pace: Any = 0.0) -> Closed:
+        """Everything the laws of impact need to know about the contacts at one instant. `pace` is a speed that forces cause in a step:
+        what sticks against them is at rest to its rounding."""
         normals, drift = self.normals(q, t), self.wall_speed(q, t)
         tangents, slides = self.tangents(q, v, t)
         rows = jnp.concatenate([normals, tangents.reshape(-1, self.functions.dim)])
@@ -91,14 +121,16 @@ class ContactRows(abc.ABC):
         speed = mechanics.speed(q, v, t)
         eps = float(jnp.finfo(q.dtype).eps)
         rounding = RATE_ROUNDINGS * eps * (speed * scale + jnp.max(jnp.abs(drift), initial=0.0))
+        rates, square = matvec(normals, v) + drift, jnp.sum(slides**2, axis=1)
+        resting = square <= jax.lax.stop_gradient(rounding + STICKING * pace) ** 2
         return Closed(
             normals=normals,
             tangents=tangents,
-            rates=matvec(normals, v) + drift,
+            rates=rates,
             slides=slides,
             delassus=delassus,
             touching=touching,
-            restitution=self.coefficients("restitution"),
-            friction=self.coefficients("friction"),
+            restitution=self.restitution(rates),
+            friction=self.friction(slides, resting),
             rate_rounding=jax.lax.stop_gradient(rounding),
         )

@@ -71,6 +71,8 @@ class MoreauJean(Timestepping):
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "massless" in needs and float(self.theta) != 1.0:
             return "directions without mass take the implicit rule, MoreauJean(theta=1)"
+        if "poisson" in needs and self.simultaneous != "reflections":
+            return "Poisson's law has two phases, which one impulse per step does not: pass simultaneous='reflections'"
         return super().refuses(needs)
 
     def near(self, motion: Motion, q, v, t, dt) -> Near | None:
@@ -154,7 +156,8 @@ def _meet(motion: Motion, q, v, t, dt) -> Closed:
     """(4): the contacts of a step."""
     gap_rounding = motion.contacts.gap_rounding(q, v, t, dt)
     touching = motion.contacts.gaps(q, t) <= gap_rounding
-    return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding)
+    pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) if motion.remembers_rest else 0.0
+    return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding, pace)
 
 
 def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope, differentiable: bool) -> _Iterate:
@@ -179,7 +182,13 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
     through = held.through(loose)
     closed = closed._replace(delassus=matmul(rows, through))
     pushed = matvec(rows, free - v)
-    impulse, solved, settled = _contact_impulse_if_near(method, motion, closed, pushed, differentiable)
+    solve_it = lambda closed, pushed: _contact_impulse(method, motion, closed, pushed, differentiable)  # noqa: E731
+    if motion.any_near is None:
+        impulse, solved, settled = solve_it(closed, pushed)
+    else:
+        yes = jnp.asarray(True)
+        nothing = lambda closed, pushed: (jnp.zeros_like(pushed), yes, yes)  # noqa: E731
+        impulse, solved, settled = jax.lax.cond(motion.any_near, solve_it, nothing, closed, pushed)
     reaction = reaction + held.reaction(matvec(held.normals, matvec(loose, impulse)))
     calm = 2 * jnp.max(jnp.where(closed.touching, jnp.abs(pushed[:k]), 0.0)) + closed.rate_rounding
     hits = closed.touching & (impulse[:k] > 0) & (closed.rates < -calm)
@@ -188,21 +197,15 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
     return _Iterate(free + matvec(through, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
 
 
-def _contact_impulse_if_near(method: MoreauJean, motion: Motion, closed: Closed, pushed, differentiable: bool):
-    if motion.any_near is None:
-        return _contact_impulse(method, closed, pushed, differentiable)
-    yes = jnp.asarray(True)
-    solve_it = lambda closed, pushed: _contact_impulse(method, closed, pushed, differentiable)  # noqa: E731
-    return jax.lax.cond(motion.any_near, solve_it, lambda closed, pushed: (0 * pushed, yes, yes), closed, pushed)
-
-
-def _contact_impulse(method: MoreauJean, closed: Closed, pushed, differentiable: bool) -> tuple[Array, Array, Array]:
+def _contact_impulse(
+    method: MoreauJean, motion: Motion, closed: Closed, pushed, differentiable: bool
+) -> tuple[Array, Array, Array]:
     """λ of (3); `pushed` is what the forces of the step add to the rates."""
     k, G = closed.touching.shape[0], closed.delassus
     rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)]) + pushed
     approach = jnp.maximum(-closed.rates, 0.0)
     if method.simultaneous == "reflections":
-        kick = impact_impulse(closed, "reflections", differentiable=differentiable)
+        kick = impact_impulse(closed, "reflections", differentiable=differentiable, poisson=motion.poisson)
         first = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)])
         after = rates + matvec(G, first)
         rest = friction_law(G, after, jnp.zeros(k), closed.friction, closed.touching, differentiable)

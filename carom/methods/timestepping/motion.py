@@ -35,6 +35,9 @@ class Motion:
         self.explicit = not (used[0] or used[1] or self.massless)
         self.num_joints = jax.eval_shape(self.functions.joints, q, t).shape[0]
         self.num_held = self.num_joints + jax.eval_shape(self.functions.constraints, q, t).shape[0]
+        contacts = mechanics.system.contacts
+        self.poisson = any(contact.law == "poisson" for contact in contacts)
+        self.remembers_rest = any(contact.rough and contact.depends_on_speed for contact in contacts)
         self.any_near: Bool[Array, ""] | None = None  # whether some contact may take part, where these were gathered
 
     @property
@@ -140,6 +143,9 @@ class Timestepping(Method):
             "contacts",
             "restitution",
             "friction",
+            "laws of speed",
+            "rolling",
+            "poisson",
             "moving walls",
             "forces",
             "constraints",

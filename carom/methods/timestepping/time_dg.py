@@ -106,6 +106,11 @@ class TimeDG(Timestepping):
     def nodes(self) -> np.ndarray:
         return clenshaw_curtis(self.degree)[0] if self.degree else np.zeros(1)
 
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        if "poisson" in needs and self.simultaneous != "reflections":
+            return "Poisson's law has two phases, which one impulse per step does not: pass simultaneous='reflections'"
+        return super().refuses(needs)
+
     def near(self, motion: Motion, q, v, t, dt) -> Near | None:
         """The contacts that may close before the end of the step: twice what velocity and forces alone change."""
         if self.degree == 0:
