@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 from carom.errors import InputError
 from carom.named import Named
 
-
 LAWS = ("newton", "poisson")
 
 
@@ -22,21 +21,21 @@ class Contact(eqx.Module):
     - `gap(q, t, params)`: positive while apart, zero in contact, *negative inside*: a distance with a sign. (`abs(q[1])` or
       `q[1]**2` never notice that something has passed, and are refused.) It may return a vector: one contact per entry (the
       vertices of a polygon, say), all with the same law.
-    - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params` and `speed`, the
-      speed of approach at the impact (a law of your own: e = departure / approach). 1 is elastic: the impact keeps the (discrete)
+    - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params` and `speed`,
+      that of approach at the impact (a law of your own: e = departure / approach). 1 is elastic: the impact keeps the (discrete)
       energy.
-    - `law`: "newton", where e is a ratio of speeds, or "poisson", where it is the ratio of the normal impulses of the two phases of an
-      impact, compression and restitution. Without friction they are the same for one contact.
+    - `law`: "newton", where e is a ratio of speeds, or "poisson", where it is the ratio of the normal impulses of the two phases
+      of an impact, compression and restitution. Without friction they are the same for one contact.
     - `friction`, `slip`: Coulomb friction. `slip(q, v, t, params)` is the sliding velocity of the *material points* that touch,
       linear in v: one number in the plane, two in space, one row of them per gap entry if the gap is a vector. A function that
       does not ask for v is read as a coordinate of those points, and its rate taken. For a ball on a floor the point that touches
       is another at each moment and has no such coordinate: write its velocity, v + ω × r (`carom.sliding_velocity` does).
-      `friction` is a number or a function of `params` and `speed`, the sliding speed: that before an impact, that at the start of a step
-      of `MoreauJean`, that of each moment in `TimeDG`.
+      `friction` is a number or a function of `params` and `speed`, the sliding speed: that before an impact, that at the start of
+      a step of `MoreauJean`, that of each moment in `TimeDG`.
     - `static_friction`: the coefficient of a contact whose point does not slide, at least that of one that does.
-    - `roll`, `rolling`: resistance against rolling and spinning. `roll(q, v, t, params)` is an angular velocity of the two surfaces
-      relative to one another, linear in v: one number in the plane, up to three in space. `rolling` is the arm of its moment, a length:
-      friction f and moment τ together obey (|f|/μ)² + (|τ|/rolling)² ≤ (normal force)², and what moves is what dissipates most.
+    - `roll`, `rolling`: resistance against rolling and spinning. `roll(q, v, t, params)` is the angular velocity of the surfaces
+      relative to one another, linear in v: one number in the plane, up to three in space. `rolling` is the arm of its moment, a
+      length: friction f and moment τ obey (|f|/μ)² + (|τ|/rolling)² ≤ (normal force)², and what moves dissipates most.
     - `obstacle=True`: the entries of `gap` are the faces of *one* convex obstacle, which is entered only where all of
       them are negative (its exterior corners, §5 of [fetecau2003]); otherwise each entry must stay positive by itself.
     """

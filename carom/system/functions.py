@@ -76,7 +76,7 @@ class Functions:
         value = value.astype(q.dtype).reshape(size, -1)
         if contact.roll is None:
             return value
-        # Rolling resistance is friction of a row that is scaled: |λ| ≤ μ λ_N along (rolling / μ) roll is a moment up to rolling · λ_N.
+        # Friction along the row (rolling / μ) roll, at most μ λ_N, is a moment of at most rolling · λ_N.
         turning = jnp.asarray(contact.roll(q=q, v=v, t=t, params=self.params)).astype(q.dtype).reshape(size, -1)
         return jnp.concatenate([value, turning * (self._number(contact.rolling) / self._number(contact.friction))], axis=1)
 

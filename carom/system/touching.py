@@ -106,8 +106,8 @@ class ContactRows(abc.ABC):
         return jax.vmap(lambda speed: jnp.asarray(law(speed=speed, params=self.functions.params), float).reshape(()))(speeds)
 
     def closed(self, mechanics: Any, q, v, t, gaps_are_zero: Bool[Array, " contacts"], gap_rounding, pace: Any = 0.0) -> Closed:
-        """Everything the laws of impact need to know about the contacts at one instant. `pace` is a speed that forces cause in a step:
-        what sticks against them is at rest to its rounding."""
+        """Everything the laws of impact need to know about the contacts at one instant. `pace` is a speed that forces cause in a
+        step: what sticks against them is at rest to its rounding."""
         normals, drift = self.normals(q, t), self.wall_speed(q, t)
         tangents, slides = self.tangents(q, v, t)
         rows = jnp.concatenate([normals, tangents.reshape(-1, self.functions.dim)])
