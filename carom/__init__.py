@@ -81,6 +81,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.running.rollout import rollout
     from carom.running.solve import solve
     from carom.spaces.groups import SE3, SO3
+    from carom.spaces.sliding import rigid_velocity, sliding_velocity
     from carom.spaces.space import Euclidean, Power, Product
     from carom.system.controller import Controller
     from carom.system.impact_map import impact_map
@@ -113,6 +114,7 @@ _HOMES = {
     "carom.running.rollout": "rollout",
     "carom.running.solve": "solve",
     "carom.spaces.groups": "SE3 SO3",
+    "carom.spaces.sliding": "rigid_velocity sliding_velocity",
     "carom.spaces.space": "Euclidean Power Product",
     "carom.system.controller": "Controller",
     "carom.system.impact_map": "impact_map",
@@ -191,8 +193,10 @@ __all__ = [
     "load",
     "models",
     "motions",
+    "rigid_velocity",
     "rollout",
     "shapes",
+    "sliding_velocity",
     "solve",
     "sweep",
 ]

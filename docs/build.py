@@ -24,6 +24,8 @@ API = {
         "carom.many.sweep.sweep",
         "carom.results.store.load",
         "carom.system.impact_map.impact_map",
+        "carom.sliding_velocity",
+        "carom.rigid_velocity",
     ],
     "Systems": ["carom.System", "carom.LumpedSystem", "carom.Contact", "carom.Joint", "carom.Controller", "carom.drawing"],
     "Spaces": ["carom.Euclidean", "carom.SO3", "carom.SE3", "carom.Product", "carom.Power"],

@@ -12,6 +12,8 @@ from jaxtyping import Array, Float
 from carom.errors import InputError
 from carom.named import Named
 
+LAWS = ("newton", "poisson")
+
 
 class Contact(eqx.Module):
     """Where two things touch, and what happens then.
@@ -19,12 +21,21 @@ class Contact(eqx.Module):
     - `gap(q, t, params)`: positive while apart, zero in contact, *negative inside*: a distance with a sign. (`abs(q[1])` or
       `q[1]**2` never notice that something has passed, and are refused.) It may return a vector: one contact per entry (the
       vertices of a polygon, say), all with the same law.
-    - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params`.
-      1 is elastic: the impact keeps the (discrete) energy.
+    - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params` and `speed`,
+      that of approach at the impact (a law of your own: e = departure / approach). 1 is elastic: the impact keeps the (discrete)
+      energy.
+    - `law`: "newton", where e is a ratio of speeds, or "poisson", where it is the ratio of the normal impulses of the two phases
+      of an impact, compression and restitution. Without friction they are the same for one contact.
     - `friction`, `slip`: Coulomb friction. `slip(q, v, t, params)` is the sliding velocity of the *material points* that touch,
       linear in v: one number in the plane, two in space, one row of them per gap entry if the gap is a vector. A function that
       does not ask for v is read as a coordinate of those points, and its rate taken. For a ball on a floor the point that touches
-      is another at each moment and has no such coordinate: write its velocity, v + ω × r.
+      is another at each moment and has no such coordinate: write its velocity, v + ω × r (`carom.sliding_velocity` does).
+      `friction` is a number or a function of `params` and `speed`, the sliding speed: that before an impact, that at the start of
+      a step of `MoreauJean`, that of each moment in `TimeDG`.
+    - `static_friction`: the coefficient of a contact whose point does not slide, at least that of one that does.
+    - `roll`, `rolling`: resistance against rolling and spinning. `roll(q, v, t, params)` is the angular velocity of the surfaces
+      relative to one another, linear in v: one number in the plane, up to three in space. `rolling` is the arm of its moment, a
+      length: friction f and moment τ obey (|f|/μ)² + (|τ|/rolling)² ≤ (normal force)², and what moves dissipates most.
     - `obstacle=True`: the entries of `gap` are the faces of *one* convex obstacle, which is entered only where all of
       them are negative (its exterior corners, §5 of [fetecau2003]); otherwise each entry must stay positive by itself.
     """
@@ -33,6 +44,10 @@ class Contact(eqx.Module):
     slip: Named | None
     restitution: Float[Array, ""] | Named
     friction: Float[Array, ""] | Named
+    static_friction: Float[Array, ""] | Named | None
+    roll: Named | None
+    rolling: Float[Array, ""] | Named
+    law: str = eqx.field(static=True)
     name: str | None = eqx.field(static=True)
     obstacle: bool = eqx.field(static=True)
 
@@ -43,6 +58,10 @@ class Contact(eqx.Module):
         *,
         friction: float | Callable[..., Any] = 0.0,
         slip: Callable[..., Any] | None = None,
+        static_friction: float | Callable[..., Any] | None = None,
+        roll: Callable[..., Any] | None = None,
+        rolling: float | Callable[..., Any] = 0.0,
+        law: str = "newton",
         name: str | None = None,
         obstacle: bool = False,
     ):
@@ -54,8 +73,15 @@ class Contact(eqx.Module):
         self.gap = Named(gap, known, "gap")
         self.name = name if name is not None else _function_name(gap)
         where = f"contact {self.name!r}" if self.name else "contact"
-        self.restitution = _coefficient(restitution, "restitution", where, upper=1.0)
-        self.friction = _coefficient(friction, "friction", where, upper=None)
+        if law not in LAWS:
+            raise InputError(f"{where}: law must be one of {', '.join(LAWS)}; got {law!r}")
+        self.law = law
+        self.restitution = _coefficient(restitution, "restitution", where, upper=1.0, of_speed=True)
+        self.friction = _coefficient(friction, "friction", where, upper=None, of_speed=True)
+        self.static_friction = None if static_friction is None else _coefficient(static_friction, "static_friction", where, None)
+        self.roll = None if roll is None else Named(roll, ("q", "v", "t", "params"), "roll")
+        self.rolling = _coefficient(rolling, "rolling", where, None)
+        _check_together(self, where)
         self.slip = None if slip is None else Named(slip, ("q", "v", "t", "params"), "slip")
         rough = isinstance(self.friction, Named) or bool(self.friction > 0)
         if rough and slip is None:
@@ -65,6 +91,11 @@ class Contact(eqx.Module):
                 f"{where}: friction on the faces of one obstacle is not defined at its corners; use one Contact per face"
             )
         self.obstacle = obstacle
+
+    @property
+    def depends_on_speed(self) -> bool:
+        of_speed = [c for c in (self.restitution, self.friction) if isinstance(c, Named) and c.asks_for("speed")]
+        return bool(of_speed) or self.static_friction is not None
 
     @property
     def rough(self) -> bool:
@@ -78,6 +109,12 @@ class Contact(eqx.Module):
             found.add("friction")
         if isinstance(self.restitution, Named | jax.core.Tracer) or float(self.restitution) < 1.0:
             found.add("restitution")
+        if self.depends_on_speed:
+            found.add("laws of speed")
+        if self.roll is not None:
+            found.add("rolling")
+        if self.law == "poisson":
+            found.add("poisson")
         if self.obstacle:
             found.add("obstacles")
         if self.gap.asks_for("t"):
@@ -90,9 +127,31 @@ def _function_name(function: Callable[..., Any]) -> str | None:
     return None if name is None or name == "<lambda>" else name
 
 
-def _coefficient(value: Any, what: str, where: str, upper: float | None) -> Float[Array, ""] | Named:
+def _check_together(contact: Contact, where: str) -> None:
+    """What only makes sense with something else, or cannot go with it."""
+    frictions = contact.friction, contact.static_friction
+    if contact.static_friction is not None:
+        if isinstance(contact.friction, Named) and contact.friction.asks_for("speed"):
+            raise InputError(
+                f"{where}: friction depends on speed, and its value at speed 0 is the static one: leave static_friction out"
+            )
+        if not any(isinstance(c, Named) for c in frictions) and not float(frictions[1]) >= float(frictions[0]) > 0:  # pyright: ignore[reportArgumentType]
+            raise InputError(
+                f"{where}: static_friction must be at least friction, and friction positive; got {float(frictions[1])} "  # pyright: ignore[reportArgumentType]
+                f"and {float(frictions[0])}"  # pyright: ignore[reportArgumentType]
+            )
+    resists = isinstance(contact.rolling, Named) or float(contact.rolling) > 0
+    if resists != (contact.roll is not None):
+        raise InputError(f"{where}: rolling resistance takes both roll=, the angular velocity, and rolling=, a length above 0")
+    if resists and contact.depends_on_speed:
+        raise InputError(f"{where}: rolling resistance and coefficients that depend on speed do not go together")
+    if resists and not isinstance(contact.friction, Named) and not float(contact.friction) > 0:
+        raise InputError(f"{where}: rolling resistance needs friction: without it nothing makes the body roll")
+
+
+def _coefficient(value: Any, what: str, where: str, upper: float | None, of_speed: bool = False) -> Float[Array, ""] | Named:
     if callable(value):
-        return Named(value, ("params",), what)
+        return Named(value, ("params", "speed") if of_speed else ("params",), what)
     try:
         number = float(value)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,11 @@ Elastic rounds end by themselves. Dissipative ones may go on for ever, each smal
 together); after `PATIENCE` of them one plastic round over all closed contacts, e = 0, ends the sequence.
 
 With friction a round solves s⁺ = −e s and Coulomb's law together (Newton's law of impact). That pair of laws can add
-energy in eccentric impacts (Kane's paradox); then e is reduced until it does not.
+energy in eccentric impacts (Kane's paradox); then e is reduced until it does not. Poisson's law takes e as a ratio of impulses,
+
+    compression  s' ≥ 0 with impulses λ_c of Coulomb's law,     restitution  λ_N = e λ_c,N, and Coulomb's law              (2)
+
+and if contacts approach after that, another round follows.
 """
 
 from typing import NamedTuple
@@ -66,6 +70,7 @@ class Impulse(NamedTuple):
     elastic: Bool[Array, ""]  #          the kinetic energy is kept: e = 1 and no friction took part
     settled: Bool[Array, ""]  #          no closed contact approaches any more, and every solve converged
     any: Bool[Array, ""]  #              some contact did approach
+    full: Bool[Array, ""] | bool = False  # more contacts touch than there was room for: this is no answer
 
 
 class _Round(NamedTuple):
@@ -76,8 +81,9 @@ class _Round(NamedTuple):
     rounds: Array
 
 
-def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = False) -> Impulse:
-    """Rounds of (1) until no closed contact approaches. `differentiable` replays them in a form that autodiff can reverse."""
+def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = False, poisson: bool = False) -> Impulse:
+    """Rounds of (1) until no closed contact approaches. `differentiable` replays them in a form that autodiff can reverse;
+    `poisson` takes restitution as a ratio of impulses."""
     k, m = closed.slides.shape
     rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
     start = _Round(rates, jnp.zeros_like(rates), jnp.asarray(True), jnp.asarray(True), jnp.zeros((), jnp.int32))
@@ -89,7 +95,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
         tired = (state.rounds >= PATIENCE) & ~state.elastic
         members = closed.touching if simultaneous == "impulse" else jnp.where(tired, closed.touching, approaching(state))
         now = closed._replace(restitution=jnp.where(tired, 0.0, closed.restitution))
-        change, elastic, converged = _round(now, state.rates, members, differentiable)
+        change, elastic, converged = _round(now, state.rates, members, differentiable, poisson)
         return _Round(
             state.rates + matvec(closed.delassus, change),
             state.impulse + change,
@@ -117,7 +123,7 @@ def impact_impulse(closed: Closed, simultaneous: str, *, differentiable: bool = 
     )
 
 
-def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
+def _round(closed: Closed, rates: Array, members: Array, differentiable: bool, poisson: bool):
     """One round: the impulses of the members, whether it was elastic, whether its solve converged."""
     k, m = closed.slides.shape
     if m == 0:
@@ -137,9 +143,29 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool):
 
     tolerance = 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k])
     target = -closed.restitution * approach
-    law = law_without_gain(closed.delassus, rates, target, closed.friction, members, gain, tolerance, differentiable)
+    if poisson:
+        share, law = largest_share(lambda share: _two_phases(closed, rates, share, members, False), gain, tolerance)
+        if differentiable:  # a share below 1 depends on everything: no derivative, rather than a wrong one
+            known = jnp.where(share >= 1.0, 1.0, jnp.nan)
+            law = law._replace(value=known * _two_phases(closed, rates, 1.0, members, True).value)
+    else:
+        law = law_without_gain(closed.delassus, rates, target, closed.friction, members, gain, tolerance, differentiable)
     elastic = jnp.all(~members | ((closed.restitution >= 1.0) & (closed.friction <= 0.0)))
     return law.value, elastic, law.converged
+
+
+def _two_phases(closed: Closed, rates: Array, share, members: Array, differentiable: bool) -> Multipliers:
+    """(2): Poisson's law. What compression leaves is restored by e times its normal impulses, against friction again. That the
+    second phase is given its normal impulses is one more contact problem, whose normal rates are these impulses."""
+    k, G, mu = members.shape[0], closed.delassus, closed.friction
+    solve = lambda *data: friction_law(*data, mu, members, differentiable)  # noqa: E731
+    compression = solve(G, rates, jnp.zeros(k))
+    between = rates + matvec(G, compression.value)
+    given = G.at[:k].set(jnp.eye(k, G.shape[0], dtype=G.dtype))
+    restored = share * closed.restitution * compression.value[:k]
+    restitution = solve(given, jnp.concatenate([jnp.zeros(k), between[k:]]), restored)
+    violation = jnp.maximum(compression.violation, restitution.violation)
+    return Multipliers(compression.value + restitution.value, compression.converged & restitution.converged, violation)
 
 
 def friction_impulses(G, rates, target, friction, members) -> Multipliers:

@@ -13,7 +13,16 @@ from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.methods.event_search import EPS, Flight, Landing, first_contact, fly, on_joints
 from carom.methods.method import LAW_OF_IMPACT, ImpactTable, Method, StepEnd, StepStart
-from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, RESTING, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
+from carom.methods.status import (
+    CONTACTS_FULL,
+    NOT_CONVERGED,
+    NOT_FINITE,
+    OK,
+    RESTING,
+    TABLE_FULL,
+    TOO_MANY_IMPACTS,
+    UNSETTLED,
+)
 from carom.methods.variational.flow import Flow
 from carom.system.mechanics import Mechanics
 from carom.xla.trees import choose, write_row
@@ -57,7 +66,8 @@ class EventDriven(Method):
 
     takes: ClassVar = frozenset(
         {
-            "contacts", "restitution", "friction", "moving walls", "obstacles", "forces", "constraints", "joints", "hamiltonian",
+            "contacts", "restitution", "friction", "laws of speed", "rolling", "poisson", "moving walls",
+            "obstacles", "forces", "constraints", "joints", "hamiltonian",
             "degenerate hamiltonian", "rotations", "nodes", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
@@ -244,8 +254,9 @@ def _meet(method: EventDriven, mechanics: Mechanics, now: _Now, tiny, step) -> _
         crowded = (losses >= MOST_LOSSES) | (met >= MOST_ELASTIC)
     else:
         crowded = met >= method.max_impacts_per_step
-    failures = [~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, rests, crowded, now.num_impacts >= now.table.room]
-    status = jnp.select(failures, [NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS, TABLE_FULL], OK)
+    room = now.num_impacts >= now.table.room
+    failures = [jnp.asarray(impulse.full), ~jnp.all(jnp.isfinite(p_after)), ~impulse.settled, rests, crowded, room]
+    status = jnp.select(failures, [CONTACTS_FULL, NOT_FINITE, UNSETTLED, RESTING, TOO_MANY_IMPACTS, TABLE_FULL], OK)
     no, one = jnp.asarray(False), jnp.ones(())
     place, before = mechanics.place(q, p)
     _, after = mechanics.place(q, p_after)

@@ -7,9 +7,11 @@
 and again. The tight loop holds no branch: what it costs is the method's own step. The step in which a stop changes its sign is not
 taken: the caller finds out how long it has to be. On rotations each step is taken in a chart
 around the configuration where it starts (`carom.system.charts`). A step that needs more rows than the table has left is not
-taken: the caller goes on with an empty table, or a longer one.
+taken: the caller goes on with an empty table, or a longer one. So it is with contacts: those that take part in a step are gathered
+in a table (`carom.system.near`), and a step that needs more of them than that has room for is not taken.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from carom.methods.method import ImpactTable, Method, State, StepEnd, StepRecord, StepStart
-from carom.methods.status import NOT_FINITE, OK, STOPPED, TABLE_FULL
+from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, STOPPED, TABLE_FULL
 from carom.methods.stops import Stop, Watch
 from carom.system.controller import sampler
 from carom.system.mechanics import Mechanics
@@ -38,6 +40,7 @@ class Grid(NamedTuple):
     rows: int  #                    room for so many impacts
     samples: Any = None  #          steps counted for the controller at `first`, where they are not `first` itself
     armed: Any = True  #            do stops end the loop?
+    contact_rows: int = sys.maxsize  # room for so many rows of contacts that take part in a step
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
@@ -144,7 +147,9 @@ class _Loop:
         self.cheap = self._prepared(self.mechanics) if self.sample is None else None
 
     def _bound(self, system: System) -> Mechanics:
-        return self.method.bind(system, self.params, self.start.q.shape[0])
+        mechanics = self.method.bind(system, self.params, self.start.q.shape[0])
+        mechanics.make_room(self.grid.contact_rows)
+        return mechanics
 
     def _prepared(self, mechanics: Mechanics) -> Any:
         if not self.flat:
@@ -204,7 +209,7 @@ class _Loop:
         kept = asked & (status == OK)
         history = write_row(run.history, run.steps, jnp.concatenate([end.q, end.p, run.control]))
         record = None if run.record is None else write_row(run.record, run.steps, end.record)
-        void = (status == TABLE_FULL) | (status == STOPPED)  # what it wrote into the table does not count
+        void = (status == TABLE_FULL) | (status == CONTACTS_FULL) | (status == STOPPED)  # what it wrote into the table does not count
         num_impacts = jnp.where(void | ~asked, run.num_impacts, end.num_impacts)
         q, p, memory, signs = choose(kept, (end.q, end.p, end.memory, signs), (run.q, run.p, run.memory, run.signs))
         status = jnp.where(asked, status, run.status).astype(jnp.int32)

@@ -14,6 +14,7 @@ class Outcome(enum.IntEnum):
     TABLE_FULL = 5
     RESTING = 6
     CONTACT_UNSOLVED = 7
+    CONTACTS_FULL = 8
     STOPPED = 9
 
     @property
@@ -30,10 +31,11 @@ _SENTENCES = {
     Outcome.TABLE_FULL: "there is no room for more impacts",
     Outcome.RESTING: "the motion has come to rest or slides",
     Outcome.CONTACT_UNSOLVED: "the contact problem of the step was not solved to its tolerance",
+    Outcome.CONTACTS_FULL: "there is no room for more closed contacts",
     Outcome.STOPPED: "a function that was to end the run changed its sign",
 }
 
 # Plain numbers, for arrays.
-OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING, CONTACT_UNSOLVED, STOPPED = (
+OK, TOO_MANY_IMPACTS, UNSETTLED, NOT_CONVERGED, NOT_FINITE, TABLE_FULL, RESTING, CONTACT_UNSOLVED, CONTACTS_FULL, STOPPED = (
     int(o) for o in Outcome
 )

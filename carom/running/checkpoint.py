@@ -132,26 +132,26 @@ class Checkpoint:
 
     # -- writing ---------------------------------------------------------------------------------------------------------
 
-    def add(self, states: np.ndarray, table: Any, record: Any, done: int, state: Any, seconds: float) -> None:
+    def add(self, states: np.ndarray, table: Any, record: Any, done: int, state: Any, seconds: float, contact_rows: int) -> None:
         """Another chunk; it is written when it is time to."""
         self.states.append(states)
         self.records += [] if record is None else [record]
         self.tables.append(table)
         if done % self.every == 0 if self.every else time.monotonic() - self.clock > SECONDS:
-            self.commit(done, state, seconds)
+            self.commit(done, state, seconds, contact_rows)
 
-    def commit(self, done: int, state: Any, seconds: float) -> None:
+    def commit(self, done: int, state: Any, seconds: float, contact_rows: int) -> None:
         """Write what is not yet on disk. A disk that is full costs the newest part, not the run."""
         if not self.states:
             return
         try:
-            self._write(done, state, seconds)
+            self._write(done, state, seconds, contact_rows)
         except OSError as error:
             written = self.manifest["parts"]
             kept = f"the one of step {written[-1]['done']} is kept" if written else "there is none yet"
             warnings.warn(f"checkpoint {self.path} was not written at step {done} ({error}); {kept}, the run goes on", stacklevel=3)
 
-    def _write(self, done: int, state: Any, seconds: float) -> None:
+    def _write(self, done: int, state: Any, seconds: float, contact_rows: int) -> None:
         self.clock = time.monotonic()
         joined = {f"impact_{name}": np.concatenate([getattr(t, name) for t in self.tables]) for name in ImpactTable._fields}
         if self.records:
@@ -159,7 +159,7 @@ class Checkpoint:
         file = self.parts / f"part-{len(self.manifest['parts']):06d}.npz"
         data: dict[str, Any] = {"states": np.concatenate(self.states), **state, **joined}
         digest = _flush(file, lambda stream: np.savez(stream, **data))
-        entry = {"file": file.name, "sum": digest, "done": done, "seconds": seconds}
+        entry = {"file": file.name, "sum": digest, "done": done, "seconds": seconds, "contact_rows": contact_rows}
         manifest = {**self.manifest, "parts": [*self.manifest["parts"], entry]}
         text = json.dumps(manifest).encode()
         _flush(self.parts / "manifest.json", lambda stream: stream.write(text))

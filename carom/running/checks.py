@@ -13,6 +13,7 @@ from carom.errors import InputError
 from carom.named import frozen, traced_in
 from carom.results.solution import Solution
 from carom.running.admissible import Here, check_constraints, find_massless, look
+from carom.running.laws_of_speed import check_laws, check_slips
 from carom.running.options import check_system, check_untraced, number
 from carom.running.probes import check_joints, check_mass, check_signs
 from carom.running.tracing import check_functions, explained
@@ -72,6 +73,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     with explained("the derivatives of the system: it"):
         probe = jax.device_get(_probe(system, params, *at))
     _check_probe(probe, system)
+    check_laws(system, params)
     check_mass(system, probe.here)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
     system, touches = find_massless(system, params, probe.here, q, np.asarray(at[1]), start)
@@ -272,6 +274,7 @@ def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tupl
     check_functions(system, q, params, None if system.space is None else system.space.dim)
     with explained("the derivatives of the system: it"):
         found = _contacts(system, params, q.size)
+        check_slips(system, params, q, start)
     check_signs(system, params, q, start, *found)
     if key is not None:
         if len(_STRUCTURES) > 64:

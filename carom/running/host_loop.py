@@ -13,8 +13,9 @@ import numpy as np
 
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
-from carom.methods.status import NOT_FINITE, OK, STOPPED, TABLE_FULL
+from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, STOPPED, TABLE_FULL
 from carom.methods.stops import Stop, Watch
+from carom.numerics.linalg import SMALL
 from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.running.blame import blame
 from carom.running.checkpoint import Checkpoint
@@ -26,6 +27,7 @@ from carom.xla.counted_program import Program
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12
 LARGEST_CHUNK = 1 << 21  # numbers in the states of a chunk
+CONTACT_ROWS = SMALL  # of contacts that take part in a step, to begin with: as many as fit into a kernel
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
 
@@ -62,7 +64,7 @@ class March:
         self.step, self.total, self.stride = asked.step, asked.total, asked.stride
         self.max_impacts = np.iinfo(np.int32).max if asked.max_impacts is None else int(asked.max_impacts)
         room = max(16, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
-        self.rows = min(ROWS, room) + method.impacts_reserved
+        self.rows, self.contact_rows = min(ROWS, room) + method.impacts_reserved, CONTACT_ROWS
         self.length = _chunk_length(self.total, problem.q0.size * (1 + len(method.nodes)))
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
@@ -81,6 +83,7 @@ class March:
             self.states, self.tables, self.records, last = found
             self.done, self.seconds = last["done"], last["seconds"]
             self.impacts = sum(len(table.t) for table in self.tables)
+            self.contact_rows = last.get("contact_rows", CONTACT_ROWS)
             self.q, self.p, self.control = (jnp.asarray(last[name]) for name in ("q", "p", "control"))
 
     def _go_on_from(self, earlier: Solution) -> None:
@@ -105,7 +108,8 @@ class March:
 
     def _arguments(self, limit: int, t: float, step: float, first: int, most: int, armed: bool) -> tuple[Any, ...]:
         first_, last, most_, samples = (jnp.asarray(i, jnp.int32) for i in (first, limit, most, self.done))
-        grid = Grid(jnp.asarray(step), first_, last, most_, self.length, self.rows, samples=samples, armed=jnp.asarray(armed))
+        room = {"length": self.length, "rows": self.rows, "contact_rows": self.contact_rows}
+        grid = Grid(jnp.asarray(step), first_, last, most_, samples=samples, armed=jnp.asarray(armed), **room)
         state = State(jnp.asarray(t), self.q, self.p, self.control)
         return self.method, self.system, self.problem.params, state, grid, self.asked.stops
 
@@ -122,7 +126,7 @@ class March:
                 bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts")
         unfinished = interrupt.asked and self._goes_on()
         if unfinished and self.disk is not None:
-            self.disk.commit(self.done, self.rows_now(), self.seconds)
+            self.disk.commit(self.done, self.rows_now(), self.seconds, self.contact_rows)
         return unfinished
 
     def _goes_on(self) -> bool:
@@ -152,6 +156,9 @@ class March:
             if int(chunk.steps) == 0 and int(chunk.num_impacts) == 0:
                 self.rows *= 8
                 self.compile()
+        if self.code == CONTACTS_FULL:  # the step is taken again, in a program with more room
+            self.code, self.contact_rows = OK, 4 * self.contact_rows
+            self.compile()
         if self.code == STOPPED:
             self.end_at_stop()
 
@@ -172,7 +179,7 @@ class March:
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, int(chunk.status)
         self.seconds += time.perf_counter() - clock
         if self.disk is not None and self.code != STOPPED:  # the end of such a run is still to be found
-            self.disk.add(kept, table, record, self.done, self.rows_now(), self.seconds)
+            self.disk.add(kept, table, record, self.done, self.rows_now(), self.seconds, self.contact_rows)
 
     def end_at_stop(self) -> None:
         """How long the last step has to be: a stop has changed its sign at its end, not at its start. By halves, to rounding; the

@@ -76,7 +76,14 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
         gap = _trace(contact.gap, q, params, dim, read)
         where = f"contact {contact.name!r}" if contact.name else "a contact"
         _check_gap(contact.gap, gap, where, q, params, dim)
-        for function in (contact.slip, contact.restitution, contact.friction):
+        for function in (
+            contact.slip,
+            contact.roll,
+            contact.restitution,
+            contact.friction,
+            contact.static_friction,
+            contact.rolling,
+        ):
             if isinstance(function, Named):
                 _check_law(function.role, _trace(function, q, params, dim, read), gap, where)
     for joint in system.joints:
@@ -112,7 +119,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     def call(q, v, t, params, more):
         recorder = Recorder(params, function.role) if isinstance(params, dict) else params
         try:
-            value = function(q=q, v=v, p=v, t=t, params=recorder, **more)
+            value = function(q=q, v=v, p=v, t=t, params=recorder, speed=t, **more)
         finally:
             if isinstance(recorder, Recorder):
                 read.update(recorder.read)
@@ -171,10 +178,12 @@ def _check_gap(gap: Named, shape: Any, where: str, q: np.ndarray, params: Any, d
 
 def _check_law(role: str, shape: Any, gap: Any, where: str) -> None:
     k = max(gap.size, 1)
-    if role == "slip" and (shape.size % k or shape.size == 0 or (gap.ndim == 1 and shape.ndim > 1 and shape.shape[0] != k)):
+    if role in ("slip", "roll") and (
+        shape.size % k or shape.size == 0 or (gap.ndim == 1 and shape.ndim > 1 and shape.shape[0] != k)
+    ):
         rows = f"one row for each of the {k} entries of its gap" if gap.ndim else "the tangential coordinates of one point"
-        raise InputError(f"the slip of {where} has shape {shape.shape}; it must hold {rows}")
-    if role in ("restitution", "friction") and shape.shape not in ((), (1,), (k,)):
+        raise InputError(f"the {role} of {where} has shape {shape.shape}; it must hold {rows}")
+    if role in ("restitution", "friction", "static_friction", "rolling") and shape.shape not in ((), (1,), (k,)):
         raise InputError(f"the {role} of {where} must be one number{f' or {k}' if k > 1 else ''}; it has shape {shape.shape}")
 
 

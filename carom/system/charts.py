@@ -30,7 +30,7 @@ class ChartFunctions(Functions):
     def __init__(self, base: Functions, centre: Float[Array, " size"]):
         assert base.space is not None
         self.base, self.centre = base, centre
-        self.system, self.params = base.system, base.params
+        self.system, self.params, self.contact_rows = base.system, base.params, base.contact_rows
         self.space, self.size, self.dim = None, base.dim, base.dim
 
     def place(self, q):
@@ -83,8 +83,11 @@ class ChartFunctions(Functions):
     def slide(self, contact, size, q, v, t):
         return self.base.slide(contact, size, self._there(q), self.body_velocity(q, v), t)
 
-    def gap_rounding(self, q, v, t, dt):
-        return self.base.gap_rounding(self._there(q), self.body_velocity(q, v), t, dt)
+    def gap_rounding(self, q, v, t, dt, index=None):
+        return self.base.gap_rounding(self._there(q), self.body_velocity(q, v), t, dt, index)
+
+    def gap_rounding_estimate(self, q, v, t, dt):
+        return self.base.gap_rounding_estimate(self._there(q), self.body_velocity(q, v), t, dt)
 
     def coordinates(self, q):
         return jnp.zeros(self.dim, q.dtype)

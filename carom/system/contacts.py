@@ -6,18 +6,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from carom.contact.laws import Closed
 from carom.errors import InputError
 from carom.named import Named
-from carom.numerics.linalg import matmul, matvec
 from carom.system.functions import Functions
+from carom.system.touching import ContactRows
 
-RATE_ROUNDINGS = 256  # in a rate: products with a mass matrix and its inverse
 
-
-class Contacts:
+class Contacts(ContactRows):
     """The contacts of one system with its parameters.
 
     A contact whose gap is a vector is as many contacts; an *obstacle* is one contact with as many faces. Rows are laid out by face;
@@ -44,6 +41,7 @@ class Contacts:
         self.num_faces, self.num_contacts = len(owner), len(names)
         self.plain = self.num_faces == self.num_contacts  # no obstacles with several faces
         self.moving = any(c.gap.asks_for("t") for c in self.system.contacts)
+        self.contact_of = np.repeat(np.arange(len(sizes)), sizes)
         self.slip_dim = max((self._slide_dim(c, s) for c, s in zip(self.system.contacts, sizes, strict=True) if c.rough), default=0)
 
     def _slide_dim(self, contact, size: int) -> int:
@@ -59,17 +57,6 @@ class Contacts:
     @functools.cached_property
     def _faces(self):
         return jax.jit(self.functions.faces)
-
-    def gaps(self, q, t) -> Float[Array, " contacts"]:
-        return self.gather(self.faces(q, t))[0]
-
-    def gather(self, faces, rates=None):
-        """From faces to contacts: an obstacle is as far away as its farthest face."""
-        if self.plain:
-            return faces, rates
-        groups = [jnp.asarray(np.flatnonzero(self.owner == i)) for i in range(self.num_contacts)]
-        far = jnp.stack([group[jnp.argmax(faces[group])] for group in groups])
-        return faces[far], None if rates is None else rates[far]
 
     def approach(self, q, v, t) -> tuple[Float[Array, " contacts"], Float[Array, " contacts"]]:
         """Gaps and their rates, ∇φ·v + ∂φ/∂t."""
@@ -106,6 +93,16 @@ class Contacts:
 
     # -- rows ------------------------------------------------------------------------------------------------------------
 
+    @property
+    def room(self) -> int:
+        """How many contacts may take part in a step or an impact: see `carom.system.near`."""
+        return max(1, self.functions.contact_rows // (1 + self.slip_dim))
+
+    @property
+    def has_room(self) -> bool:
+        """For all contacts. The faces of an obstacle stay together."""
+        return self.num_faces <= self.room or not self.plain
+
     def normals(self, q, t) -> Float[Array, "faces dim"]:
         return self.functions.slopes(lambda x: self.faces(x, t), q)
 
@@ -123,48 +120,11 @@ class Contacts:
             return jnp.zeros((self.num_faces, 0, self.functions.dim), q.dtype), jnp.zeros((self.num_faces, 0), q.dtype)
         return jax.jacfwd(lambda v: self.slides(q, v, t))(v), self.slides(q, v, t)
 
-    def rates(self, q, v, t) -> Float[Array, " rows"]:
-        """The rates of all faces, then all sliding velocities: what contact forces act on."""
-        faces = jax.jvp(self.faces, (q, t), (self.functions.rates(q, v), jnp.ones_like(t)))[1]
-        return jnp.concatenate([faces, self.slides(q, v, t).reshape(-1)]) if self.slip_dim else faces
-
-    def rows(self, q, v, t) -> Float[Array, "rows dim"]:
-        """How `rates` change with v."""
-        tangents, _ = self.tangents(q, v, t)
-        return jnp.concatenate([self.normals(q, t), tangents.reshape(-1, self.functions.dim)])
-
     def coefficients(self, name: str) -> Float[Array, " faces"]:
-        """The restitution or the friction of every face."""
+        """The restitution or the friction of every face, of bodies that do not move where it depends on that."""
         values = []
         for contact, size in zip(self.system.contacts, self.sizes, strict=True):
             value: Any = {"restitution": contact.restitution, "friction": contact.friction}[name]
-            value = value(params=self.params) if isinstance(value, Named) else value
+            value = value(params=self.params, speed=jnp.zeros(())) if isinstance(value, Named) else value
             values.append(jnp.broadcast_to(jnp.asarray(value, float), (size,)))
         return jnp.concatenate(values) if values else jnp.zeros(0)
-
-    def closed(self, mechanics: Any, q, v, t, gaps_are_zero: Bool[Array, " contacts"], gap_rounding) -> Closed:
-        """Everything the laws of impact need to know about the contacts at one instant."""
-        normals, drift = self.normals(q, t), self.wall_speed(q, t)
-        tangents, slides = self.tangents(q, v, t)
-        rows = jnp.concatenate([normals, tangents.reshape(-1, self.functions.dim)])
-        response = mechanics.inverse_mass_times(q, v, t, rows.T)
-        touching = jnp.asarray(gaps_are_zero)[self.owner]
-        if not self.plain:  # at a corner only the faces that meet there count
-            faces = self.faces(q, t)
-            touching = touching & (faces >= self.gather(faces)[0][self.owner] - gap_rounding[self.owner])
-        delassus = matmul(rows, response)
-        scale = jnp.sqrt(jnp.max(jnp.where(touching, jnp.diagonal(delassus)[: self.num_faces], 0.0)))
-        speed = mechanics.speed(q, v, t)
-        eps = float(jnp.finfo(q.dtype).eps)
-        rounding = RATE_ROUNDINGS * eps * (speed * scale + jnp.max(jnp.abs(drift), initial=0.0))
-        return Closed(
-            normals=normals,
-            tangents=tangents,
-            rates=matvec(normals, v) + drift,
-            slides=slides,
-            delassus=delassus,
-            touching=touching,
-            restitution=self.coefficients("restitution"),
-            friction=self.coefficients("friction"),
-            rate_rounding=jax.lax.stop_gradient(rounding),
-        )

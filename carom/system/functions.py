@@ -1,13 +1,16 @@
 """The functions of a system with its parameters filled in: what mechanics computes with, on any space."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
+from carom.named import Named
 from carom.spaces.space import Space
 
 EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
@@ -20,6 +23,7 @@ class Functions:
     """
 
     is_chart = False
+    contact_rows = sys.maxsize  # there is room for in a step: see carom/system/near.py
 
     def __init__(self, system: Any, params: Any, dim: int):
         self.system, self.params = system, params
@@ -78,7 +82,15 @@ class Functions:
         else:
             place = lambda q, t: jnp.asarray(slip(q=q, t=t, params=self.params), q.dtype)  # noqa: E731
             value = jax.jvp(place, (q, t), (self.rates(q, v), jnp.ones_like(t)))[1]
-        return value.astype(q.dtype).reshape(size, -1)
+        value = value.astype(q.dtype).reshape(size, -1)
+        if contact.roll is None:
+            return value
+        # Friction along the row (rolling / μ) roll, at most μ λ_N, is a moment of at most rolling · λ_N.
+        turning = jnp.asarray(contact.roll(q=q, v=v, t=t, params=self.params)).astype(q.dtype).reshape(size, -1)
+        return jnp.concatenate([value, turning * (self._number(contact.rolling) / self._number(contact.friction))], axis=1)
+
+    def _number(self, coefficient: Any) -> Any:
+        return coefficient(params=self.params) if isinstance(coefficient, Named) else coefficient
 
     # -- the space ---------------------------------------------------------------------------------------------------------
 
@@ -100,13 +112,27 @@ class Functions:
         gradient = jax.grad(function)(q)
         return gradient if self.space is None else self.space.pull(q, gradient)
 
-    def gap_rounding(self, q, v, t, dt) -> Float[Array, " faces"]:
-        """How far a gap may be from zero by rounding alone: of the coordinates it reads, and of the time dt."""
+    def gap_rounding(self, q, v, t, dt, index: Array | None = None) -> Float[Array, " faces"]:
+        """How far a gap may be from zero by rounding alone: of the coordinates it reads, and of the time dt. `index`: of these."""
         eps = float(jnp.finfo(q.dtype).eps)
-        normals = jax.jacfwd(self.faces)(q, t)
-        size = jnp.sum(jnp.abs(normals) * (jnp.abs(q) + jnp.abs(self.rates(q, v)) * dt), axis=1)
-        drift = jax.jvp(lambda s: self.faces(q, s), (t,), (jnp.ones_like(t),))[1]
+        wanted = lambda q, t: self.faces(q, t) if index is None else self.faces(q, t)[index]  # noqa: E731
+        size = jnp.sum(jnp.abs(jax.jacfwd(wanted)(q, t)) * self._reach(q, v, dt), axis=1)
+        drift = jax.jvp(lambda s: wanted(q, s), (t,), (jnp.ones_like(t),))[1]
         return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
+
+    def gap_rounding_estimate(self, q, v, t, dt) -> Float[Array, " faces"]:
+        """About `gap_rounding`, from two derivatives instead of one for each coordinate: along directions with random entries,
+        in which what the coordinates add does not cancel but by chance."""
+        eps, reach = float(jnp.finfo(q.dtype).eps), self._reach(q, v, dt)
+        rng = np.random.default_rng(0)
+        signs = rng.choice([-1.0, 1.0], (2, q.shape[0])) * rng.uniform(0.5, 1.5, (2, q.shape[0]))
+        along = lambda sign: jnp.abs(jax.jvp(lambda x: self.faces(x, t), (q,), (sign * reach,))[1])  # noqa: E731
+        drift = jax.jvp(lambda s: self.faces(q, s), (t,), (jnp.ones_like(t),))[1]
+        size = jnp.maximum(along(jnp.asarray(signs[0])), along(jnp.asarray(signs[1])))
+        return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
+
+    def _reach(self, q, v, dt) -> Float[Array, " size"]:
+        return jnp.abs(q) + jnp.abs(self.rates(q, v)) * dt
 
     # -- back to the space -------------------------------------------------------------------------------------------------
 

@@ -187,7 +187,7 @@ class LumpedMechanics(Mechanics):
         normal = self.space.pull(q, back(jnp.ones_like(gaps))[0])
         _, rates = self.contacts.approach(q, v, t)
         _, delassus = self.contacts.approach(q, normal / self.masses, t)
-        restitution = self.contacts.coefficients("restitution")
+        restitution = self.contacts.restitution(rates)
         hit = jnp.asarray(touching) & (rates < 0)
         impulse = jnp.where(hit, -(1 + restitution) * rates / delassus, 0.0)
         elastic = jnp.all(~hit | (restitution == 1.0))

@@ -28,6 +28,7 @@ from carom.system.charts import chart_around
 from carom.system.contacts import Contacts
 from carom.system.functions import Functions
 from carom.system.massless import massless_velocity
+from carom.system.near import NearContacts, pick
 from carom.xla.structure import depends_on
 
 
@@ -124,19 +125,31 @@ class Mechanics(abc.ABC):
         """How far a gap may be from zero by rounding alone."""
         return self.contacts.gap_rounding(q, v, t, dt)
 
+    def make_room(self, contact_rows: int) -> None:
+        """For contacts that take part in a step or an impact (`carom.system.near`); without it, there is room for all."""
+        self.functions.contact_rows = contact_rows
+
     def place(self, q, p) -> tuple[Float[Array, " size"], Float[Array, " dim"]]:
         """From the coordinates of a chart back to the space of the system."""
         return self.functions.place(q), self.functions.body_momentum(q, p)
 
     def impulse(self, q, v, t, touching, gap_rounding, simultaneous: str, differentiable: bool) -> tuple[Impulse, Array]:
         """The law of impact for the contacts that touch: their impulses, and the sum of these as a covector."""
-        closed = self.contacts.closed(self, q, v, t, touching, gap_rounding)
-        impulse = impact_impulse(closed, simultaneous, differentiable=differentiable)
+        contacts, near = self.contacts, None
+        if not self.contacts.has_room:
+            near = pick(touching, self.contacts.room)
+            contacts, touching, gap_rounding = NearContacts(self.contacts, near), near.live, gap_rounding[near.index]
+        closed = contacts.closed(self, q, v, t, touching, gap_rounding)
+        poisson = any(contact.law == "poisson" for contact in self.system.contacts)
+        impulse = impact_impulse(closed, simultaneous, differentiable=differentiable, poisson=poisson)
         total = self.admissible_part(q, v, t, closed.covector(impulse))
-        if self.quadratic:
-            return impulse, total
-        scale = self._size_of_impulse(q, v, t, closed, impulse, total)
-        return impulse._replace(normal=scale * impulse.normal, tangential=scale * impulse.tangential), scale * total
+        if not self.quadratic:
+            scale = self._size_of_impulse(q, v, t, closed, impulse, total)
+            impulse, total = impulse._replace(normal=scale * impulse.normal, tangential=scale * impulse.tangential), scale * total
+        if near is not None:
+            sizes = [near.spread(part, self.contacts.num_faces) for part in (impulse.normal, impulse.tangential)]
+            impulse = impulse._replace(normal=sizes[0], tangential=sizes[1], full=near.full)
+        return impulse, total
 
     def _size_of_impulse(self, q, v, t, closed, impulse: Impulse, direction) -> Float[Array, ""]:
         """Where the energy is not quadratic in the momentum, the law gives the direction d, and the size κ keeps the energy,

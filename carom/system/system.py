@@ -72,6 +72,8 @@ class System(eqx.Module):
         self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
         self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
         self.contacts = contacts_of(contacts)
+        if len({contact.law for contact in self.contacts}) > 1:
+            raise InputError("all contacts of a system follow one law of impact, 'newton' or 'poisson'; here are both")
         self.force = None if force is None else Named(force, (*known, "u"), "force")
         self.controller, self.command = controller, None
         self._check_controller()

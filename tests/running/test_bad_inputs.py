@@ -128,6 +128,42 @@ SYSTEMS = {
     "friction without slip": (lambda: carom.Contact(lambda q: q[1], friction=0.3), "friction but no slip: pass slip="),
     "friction of an obstacle": (
         lambda: carom.Contact(lambda q: q, friction=0.3, slip=lambda q: q, obstacle=True), "not defined at its corners"),
+    "friction asks for q": (lambda: carom.Contact(lambda q: q[1], friction=lambda q: 0.3, slip=lambda q: q[0]), "friction asks for 'q'; it can ask for params, speed"),
+    "static friction below kinetic": (
+        lambda: carom.Contact(lambda q: q[1], friction=0.5, static_friction=0.3, slip=lambda q: q[0], name="floor"),
+        "'floor': static_friction must be at least friction, and friction positive; got 0.3 and 0.5"),
+    "static friction alone": (lambda: carom.Contact(lambda q: q[1], static_friction=0.3, slip=lambda q: q[0]), "friction positive; got 0.3 and 0"),
+    "static friction text": (lambda: carom.Contact(lambda q: q[1], friction=0.1, static_friction="more", slip=lambda q: q[0]), "static_friction must be a number"),
+    "static friction negative": (lambda: carom.Contact(lambda q: q[1], friction=0.1, static_friction=-1, slip=lambda q: q[0]), "static_friction must be ≥ 0; got -1"),
+    "static friction and a law of speed": (
+        lambda: carom.Contact(lambda q: q[1], friction=lambda speed: 0.2, static_friction=0.3, slip=lambda q: q[0]), "leave static_friction out"),
+    "static friction of speed": (
+        lambda: carom.Contact(lambda q: q[1], friction=0.2, static_friction=lambda speed: 0.3, slip=lambda q: q[0]), "static_friction asks for 'speed'"),
+    "static friction in params below kinetic": (
+        lambda: solve(carom.System(falling, [carom.Contact(lambda q: q[1], friction=0.5, static_friction=lambda params: params["s"], slip=lambda q: q[0])]),
+                      STEPPING, params={"s": 0.4}), "static_friction is 0.4 and friction 0.5: it must be at least that"),
+    "rolling without roll": (lambda: carom.Contact(lambda q: q[1], friction=0.1, slip=lambda q: q[0], rolling=0.1), "takes both roll=, the angular velocity, and rolling="),
+    "roll without rolling": (lambda: carom.Contact(lambda q: q[1], friction=0.1, slip=lambda q: q[0], roll=lambda v: v[0]), "takes both roll="),
+    "rolling without friction": (lambda: carom.Contact(lambda q: q[1], rolling=0.1, roll=lambda v: v[0]), "rolling resistance needs friction"),
+    "rolling negative": (lambda: carom.Contact(lambda q: q[1], rolling=-0.1, roll=lambda v: v[0]), "rolling must be ≥ 0; got -0.1"),
+    "rolling with static friction": (
+        lambda: carom.Contact(lambda q: q[1], friction=0.1, static_friction=0.2, slip=lambda q: q[0], rolling=0.1, roll=lambda v: v[0]), "do not go together"),
+    "a number as roll": (lambda: carom.Contact(lambda q: q[1], friction=0.1, slip=lambda q: q[0], rolling=0.1, roll=1.0), "roll must be a function"),
+    "a law of impact that nobody knows": (lambda: carom.Contact(lambda q: q[1], law="stronge"), "law must be one of newton, poisson; got 'stronge'"),
+    "two laws of impact": (
+        lambda: carom.System(falling, [carom.Contact(lambda q: q[1]), carom.Contact(lambda q: q[0], law="poisson")]), "one law of impact, 'newton' or 'poisson'"),
+    "Poisson's law in one impulse": (
+        lambda: solve(carom.System(falling, [carom.Contact(lambda q: q[1], law="poisson")]), STEPPING), "pass simultaneous='reflections'"),
+    "a restitution that gains at speed": (
+        lambda: gap(lambda q: q[1], restitution=lambda speed: 0.5 + 0.1 * speed), "restitution is .* at speed .*; more than 1 would add energy"),
+    "a restitution that is negative at speed": (
+        lambda: gap(lambda q: q[1], restitution=lambda speed: 0.5 - 0.1 * speed), r"restitution is -.* at speed .*; it must lie in \[0, 1\] at every speed"),
+    "a friction that is negative at speed": (
+        lambda: solve(carom.System(falling, [carom.Contact(lambda q: q[1], friction=lambda speed: 0.3 - speed, slip=lambda q: q[0])]), STEPPING),
+        "friction is -.* at speed"),
+    "a restitution of speed that is a vector": (lambda: gap(lambda q: q[1], restitution=lambda speed: jnp.ones(3) * speed), "restitution of .* must be one number"),
+    "sliding velocity of mixed sizes": (lambda: carom.sliding_velocity([1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0], [0.0, 1.0]), "vectors of two entries and a number"),
+    "rigid velocity of a point": (lambda: carom.rigid_velocity([0.0, 1.0], [0.0, 1.0]), "q with 7 entries and v with 6"),
     "a number as gap": (lambda: carom.Contact(1.0), "gap must be a function of q, t, params; got 1.0"),
     "a number as slip": (lambda: carom.Contact(lambda q: q[1], slip=1.0), "slip must be a function"),
     "a number as joint": (lambda: carom.Joint(1.0), "joint must be a function of q, t, params; got 1.0"),

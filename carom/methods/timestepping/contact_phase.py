@@ -36,8 +36,9 @@ class ClosedContacts(NamedTuple):
         if k == 0:
             return Accelerated(free, joints, jnp.asarray(True))
         rows = contacts.rows(q, v, t)
-        friction = contacts.coefficients("friction")
-        directions = _along(contacts.slides(q, v, t), self.direction)
+        slides = contacts.slides(q, v, t)
+        friction = contacts.friction(slides, ~self.sliding)
+        directions = _along(slides, self.direction)
         push = force_rows(rows, friction, self.sliding, directions)
         loose = motion.mechanics.inverse_mass_times(q, v, t, push.T)
         response = held.through(loose)
@@ -67,7 +68,7 @@ def find_closed(motion: Motion, q, v, t, dt) -> ClosedContacts:
     contacts, k = motion.contacts, motion.contacts.num_faces
     if k == 0:
         return ClosedContacts(jnp.zeros(0, bool), jnp.zeros(0, bool), jnp.zeros((0, 0)))
-    gap_rounding = motion.mechanics.gap_rounding(q, v, t, dt)
+    gap_rounding = contacts.gap_rounding(q, v, t, dt)
     now = contacts.closed(motion.mechanics, q, v, t, contacts.gaps(q, t) <= gap_rounding, gap_rounding)
     # The velocity of a resting contact is a solution to 1e-16 of the rates that the forces of a step cause.
     acceleration = motion.acceleration(q, v, t)
@@ -116,18 +117,20 @@ def finish(motion: Motion, simultaneous: str, differentiable: bool, pressed: Clo
     q = motion.project(q, v, t, lambda q: contacts.faces(q, t), sunk)
 
     # Which contacts take part there, and with which rates once the joints hold.
-    gap_rounding = mechanics.gap_rounding(q, v, t, dt)
+    gap_rounding = contacts.gap_rounding(q, v, t, dt)
     touching = sunk | (contacts.faces(q, t) <= gap_rounding) if sets is None else sets.touching
     held = motion.held(q, v, t)
     joints = held.reaction(motion.held_rates(q, v, t))
     v = v + matvec(held.response, joints)
-    closed = contacts.closed(mechanics, q, v, t, touching, gap_rounding)._replace(touching=touching)
-    change = dt * jnp.max(jnp.where(touching, jnp.abs(matvec(closed.normals, motion.acceleration(q, v, t))), 0.0))
+    acceleration = motion.acceleration(q, v, t)
+    pace = dt * jnp.max(jnp.abs(acceleration)) if motion.remembers_rest else 0.0
+    closed = contacts.closed(mechanics, q, v, t, touching, gap_rounding, pace)._replace(touching=touching)
+    change = dt * jnp.max(jnp.where(touching, jnp.abs(matvec(closed.normals, acceleration)), 0.0))
     real = touching & ~presses & (closed.rates < -CALM * change - closed.rate_rounding) if sets is None else sets.real
 
     # Their impulse, and what it does to the joints.
     law = _EndLaw.of(motion, pressed, closed, held, q, v, t, carried, real)
-    found, impulse, settled = law.impulse(simultaneous, differentiable)
+    found, impulse, settled = law.impulse(simultaneous, differentiable, motion.poisson)
     rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, mechanics.dim)])
     loose = mechanics.inverse_mass_times(q, v, t, matvec(rows.T, impulse))
     joints = joints + held.reaction(matvec(held.normals, loose))
@@ -177,7 +180,7 @@ class _EndLaw(NamedTuple):
         rates = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
         return _EndLaw(closed, rates, matmul(rows, response), matmul(rows, plain), carried, sliding, directions, real)
 
-    def impulse(self, simultaneous: str, differentiable: bool):
+    def impulse(self, simultaneous: str, differentiable: bool, poisson: bool):
         """p, its solver's report, and whether the sequence of impacts settled."""
         closed, impact, k = self.closed, jnp.any(self.real), self.real.shape[0]
         friction = jnp.where(self.sliding, 0.0, closed.friction)
@@ -189,7 +192,7 @@ class _EndLaw(NamedTuple):
                 restitution=jnp.where(impact, closed.restitution, 0.0),
                 touching=closed.touching & impact,
             )
-            kick = impact_impulse(again, "reflections", differentiable=differentiable)
+            kick = impact_impulse(again, "reflections", differentiable=differentiable, poisson=poisson)
             first, settled = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)]), kick.settled
             restitution = jnp.zeros_like(restitution)
         without = self.rates + matvec(self.full, first) - matvec(self.G, self.carried)

@@ -14,6 +14,7 @@ from carom.methods.method import StepRecord
 from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.linalg import dot, matmul, matvec, solve
+from carom.system.near import Near, near_contacts
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20
@@ -70,7 +71,12 @@ class MoreauJean(Timestepping):
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "massless" in needs and float(self.theta) != 1.0:
             return "directions without mass take the implicit rule, MoreauJean(theta=1)"
+        if "poisson" in needs and self.simultaneous != "reflections":
+            return "Poisson's law has two phases, which one impulse per step does not: pass simultaneous='reflections'"
         return super().refuses(needs)
+
+    def near(self, motion: Motion, q, v, t, dt) -> Near | None:
+        return near_contacts(motion.mechanics.contacts, q + 0.5 * dt * v, v, t + 0.5 * dt, dt)  # (4)
 
     def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
         return _step(self, motion, q, v, t, dt, differentiable)
@@ -92,7 +98,7 @@ class _Iterate(NamedTuple):
 def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool) -> Step:
     theta, t_end, middle = method.theta, t + dt, q + 0.5 * dt * v
     before = sealed(motion.acceleration)(q, v, t)
-    closed = None if motion.contacts.num_contacts == 0 else sealed(lambda *at: _meet(motion, *at, dt))(middle, v, t + 0.5 * dt)
+    closed = None if motion.contacts.num_contacts == 0 else _meet_if_near(motion, middle, v, t + 0.5 * dt, dt)
     resolve = sealed(lambda *args: _resolve(method, motion, *args, differentiable))
 
     def defect(w):
@@ -137,11 +143,21 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
     return Step(q_end, now.v, record, now.jump, now.hits, status)
 
 
+def _meet_if_near(motion: Motion, q, v, t, dt) -> Closed:
+    """(4), where one contact is so near that its rows are needed; where there is room for all, they always are computed."""
+    meet = sealed(lambda *at: _meet(motion, *at, dt))
+    if motion.any_near is None:
+        return meet(q, v, t)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(meet, q, v, t))
+    return jax.lax.cond(motion.any_near, meet, lambda *_: nothing, q, v, t)
+
+
 def _meet(motion: Motion, q, v, t, dt) -> Closed:
     """(4): the contacts of a step."""
-    gap_rounding = motion.mechanics.gap_rounding(q, v, t, dt)
+    gap_rounding = motion.contacts.gap_rounding(q, v, t, dt)
     touching = motion.contacts.gaps(q, t) <= gap_rounding
-    return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding)
+    pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) if motion.remembers_rest else 0.0
+    return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding, pace)
 
 
 def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope, differentiable: bool) -> _Iterate:
@@ -166,7 +182,13 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
     through = held.through(loose)
     closed = closed._replace(delassus=matmul(rows, through))
     pushed = matvec(rows, free - v)
-    impulse, solved, settled = _contact_impulse(method, closed, pushed, differentiable)
+    solve_it = lambda closed, pushed: _contact_impulse(method, motion, closed, pushed, differentiable)  # noqa: E731
+    if motion.any_near is None:
+        impulse, solved, settled = solve_it(closed, pushed)
+    else:
+        yes = jnp.asarray(True)
+        nothing = lambda closed, pushed: (jnp.zeros_like(pushed), yes, yes)  # noqa: E731
+        impulse, solved, settled = jax.lax.cond(motion.any_near, solve_it, nothing, closed, pushed)
     reaction = reaction + held.reaction(matvec(held.normals, matvec(loose, impulse)))
     calm = 2 * jnp.max(jnp.where(closed.touching, jnp.abs(pushed[:k]), 0.0)) + closed.rate_rounding
     hits = closed.touching & (impulse[:k] > 0) & (closed.rates < -calm)
@@ -175,14 +197,16 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
     return _Iterate(free + matvec(through, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
 
 
-def _contact_impulse(method: MoreauJean, closed: Closed, pushed, differentiable: bool) -> tuple[Array, Array, Array]:
+def _contact_impulse(
+    method: MoreauJean, motion: Motion, closed: Closed, pushed, differentiable: bool
+) -> tuple[Array, Array, Array]:
     """λ of (3); `pushed` is what the forces of the step add to the rates."""
     k, G = closed.touching.shape[0], closed.delassus
     before = jnp.concatenate([closed.rates, closed.slides.reshape(-1)])
     rates = before + pushed
     approach = jnp.maximum(-closed.rates, 0.0)
     if method.simultaneous == "reflections":
-        kick = impact_impulse(closed, "reflections", differentiable=differentiable)
+        kick = impact_impulse(closed, "reflections", differentiable=differentiable, poisson=motion.poisson)
         first = jnp.concatenate([kick.normal, kick.tangential.reshape(-1)])
         after = rates + matvec(G, first)
         rest = friction_law(G, after, jnp.zeros(k), closed.friction, closed.touching, differentiable)

@@ -1,6 +1,7 @@
 """What the timestepping methods share: accelerations, joints and velocity constraints, and what a step leaves."""
 
 import abc
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,9 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.methods.method import ImpactTable, Method, StepEnd, StepRecord, StepStart
-from carom.methods.status import NOT_FINITE, OK
+from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK
 from carom.numerics.linalg import matmul, matvec, solve
 from carom.system.mechanics import Mechanics
+from carom.system.near import Near, NearContacts
+from carom.system.touching import ContactRows
 from carom.xla.structure import depends_on
 from carom.xla.trees import write_row
 
@@ -24,7 +27,7 @@ class Motion:
 
     def __init__(self, mechanics: Mechanics):
         self.functions, self.mechanics = mechanics.functions, mechanics.loose()
-        self.contacts = self.mechanics.contacts
+        self.contacts: ContactRows = self.mechanics.contacts
         q, t = jnp.zeros(mechanics.dim), jnp.zeros(())
         self._steady = not any(depends_on(self.mechanics.momentum, q, q, t)[i] for i in (0, 2))  # ∂L/∂v depends on v alone
         used = depends_on(self.acceleration, q, q, t)
@@ -32,7 +35,21 @@ class Motion:
         self.explicit = not (used[0] or used[1] or self.massless)
         self.num_joints = jax.eval_shape(self.functions.joints, q, t).shape[0]
         self.num_held = self.num_joints + jax.eval_shape(self.functions.constraints, q, t).shape[0]
-        self.rows = self.contacts.num_faces * (1 + self.contacts.slip_dim) + self.num_held
+        contacts = mechanics.system.contacts
+        self.poisson = any(contact.law == "poisson" for contact in contacts)
+        self.remembers_rest = any(contact.rough and contact.depends_on_speed for contact in contacts)
+        self.any_near: Bool[Array, ""] | None = None  # whether some contact may take part, where these were gathered
+
+    @property
+    def rows(self) -> int:
+        """Of forces and impulses."""
+        return self.contacts.num_faces * (1 + self.contacts.slip_dim) + self.num_held
+
+    def only(self, near: Near) -> "Motion":
+        """The same with the contacts of a table alone."""
+        motion = copy.copy(self)
+        motion.contacts, motion.any_near = NearContacts(self.mechanics.contacts, near), jnp.any(near.live)
+        return motion
 
     def force(self, q, v, t) -> Float[Array, " n"]:
         """f: what changes M v, without contacts and joints."""
@@ -103,6 +120,20 @@ class Step(NamedTuple):
     hits: Bool[Array, " k"]  #        the contact faces of an impact, not only of a contact that presses
     status: Int[Array, ""]
 
+    def spread(self, near: Near, motion: Motion, missed: Bool[Array, ""]) -> "Step":
+        """From the contacts of a table to all contacts. A table that was full, or missed one, makes no step."""
+        faces, m, slots = motion.contacts.num_faces, motion.contacts.slip_dim, self.hits.shape[0]
+
+        def rows(values):
+            normal, tangential = values[:slots], values[slots : slots * (1 + m)].reshape(slots, m)
+            every = near.spread(normal, faces), near.spread(tangential, faces).reshape(-1), values[slots * (1 + m) :]
+            return jnp.concatenate(every)
+
+        record = self.record._replace(forces=jax.vmap(rows)(self.record.forces), impulses=rows(self.record.impulses))
+        hits = near.spread(self.hits.astype(jnp.int32), faces) > 0
+        status = jnp.where(near.full | missed, CONTACTS_FULL, self.status)
+        return self._replace(record=record, hits=hits, status=status)
+
 
 class Timestepping(Method):
     """Methods without events, that give a `Step`. They hand the velocity on from step to step."""
@@ -112,6 +143,9 @@ class Timestepping(Method):
             "contacts",
             "restitution",
             "friction",
+            "laws of speed",
+            "rolling",
+            "poisson",
             "moving walls",
             "forces",
             "controller",
@@ -135,6 +169,15 @@ class Timestepping(Method):
         )
     }
 
+    @abc.abstractmethod
+    def near(self, motion: Motion, q, v, t, dt) -> Near | None:
+        """The contacts that may take part in the step from (q, v), where there is no room for all."""
+
+    def missed(self, motion: Motion, near: Near, done: Step, t_end) -> Bool[Array, ""]:
+        """Whether a contact took part that was not foreseen."""
+        return jnp.asarray(False)
+
+
     def bind(self, system, params: Any, n: int) -> Mechanics:
         return system.bind(params, n, general=True).with_lagrangian()
 
@@ -151,7 +194,12 @@ class Timestepping(Method):
 
     def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:
         motion = Motion(mechanics)
-        done = self.timestep(motion, start.q, start.memory, start.t, start.dt, differentiable=start.differentiable)
+        state = start.q, start.memory, start.t, start.dt
+        near = self.near(motion, *state)
+        some = motion if near is None else motion.only(near)
+        done = self.timestep(some, *state, differentiable=start.differentiable)
+        if near is not None:
+            done = done.spread(near, motion, self.missed(motion, near, done, start.t_end))
         p = motion.mechanics.momentum(done.q, done.v, start.t_end)
         finite = jnp.all(jnp.isfinite(done.q)) & jnp.all(jnp.isfinite(p))
         status = jnp.where(finite, done.status, NOT_FINITE).astype(jnp.int32)

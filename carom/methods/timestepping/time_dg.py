@@ -18,6 +18,7 @@ from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import polish_root
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
+from carom.system.near import Near, near_contacts
 from carom.xla.kernel import once, sealed
 
 SIDES = ("-", "+")
@@ -105,10 +106,36 @@ class TimeDG(Timestepping):
     def nodes(self) -> np.ndarray:
         return clenshaw_curtis(self.degree)[0] if self.degree else np.zeros(1)
 
+    def refuses(self, needs: frozenset[str]) -> str | None:
+        if "poisson" in needs and self.simultaneous != "reflections":
+            return "Poisson's law has two phases, which one impulse per step does not: pass simultaneous='reflections'"
+        return super().refuses(needs)
+
+    def near(self, motion: Motion, q, v, t, dt) -> Near | None:
+        """The contacts that may close before the end of the step: twice what velocity and forces alone change."""
+        if self.degree == 0:
+            return self._moreau.near(motion, q, v, t, dt)
+        contacts = motion.mechanics.contacts
+        if contacts.has_room:
+            return None
+        _, rates = contacts.approach(q, v, t)
+        _, change = contacts.approach(q, dt * motion.acceleration(q, v, t), t)
+        return near_contacts(contacts, q, v, t, dt, 2 * dt * (jnp.maximum(-rates, 0.0) + jnp.abs(change)))
+
+    def missed(self, motion: Motion, near: Near, done: Step, t_end) -> Bool[Array, ""]:
+        if self.degree == 0:
+            return jnp.asarray(False)
+        seen = near.spread(near.live.astype(jnp.int32), motion.contacts.num_faces) > 0
+        return jnp.any((motion.contacts.faces(done.q, t_end) <= 0) & ~seen)
+
+    @property
+    def _moreau(self) -> MoreauJean:
+        """Degree 0."""
+        return MoreauJean(float(self.side == "+"), simultaneous=self.simultaneous)
+
     def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
         if self.degree == 0:
-            explicit_or_implicit = MoreauJean(float(self.side == "+"), simultaneous=self.simultaneous)
-            return explicit_or_implicit.timestep(motion, q, v, t, dt, differentiable=differentiable)
+            return self._moreau.timestep(motion, q, v, t, dt, differentiable=differentiable)
         return _step(self, motion, tableau(self.degree, self.side), q, v, t, dt, differentiable)
 
 

@@ -49,7 +49,8 @@ class VariationalCollision(Method):
 
     takes: ClassVar = frozenset(
         {
-            "contacts", "restitution", "friction", "moving walls", "obstacles", "forces", "constraints", "joints", "hamiltonian",
+            "contacts", "restitution", "friction", "laws of speed", "rolling", "poisson", "moving walls",
+            "obstacles", "forces", "constraints", "joints", "hamiltonian",
             "rotations", "nodes", "interfaces", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip

@@ -39,11 +39,14 @@ class Pending(NamedTuple):
     active: Bool[Array, ""]
     elastic: Bool[Array, ""]  #         the law keeps the energy
     fallback: Bool[Array, ""]  #        (1) had no root for an elastic impact, or the contact was grazed without approach
+    full: Bool[Array, ""]  #            more contacts touch than there was room for
 
     @staticmethod
     def none(q: Array, num_faces: int) -> "Pending":
         zero, no = jnp.zeros((), q.dtype), jnp.asarray(False)
-        return Pending(jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), jnp.zeros((), jnp.int32), zero, zero, zero, no, no, no, no)
+        return Pending(
+            jnp.zeros_like(q), jnp.zeros(num_faces, q.dtype), jnp.zeros((), jnp.int32), zero, zero, zero, no, no, no, no, no
+        )
 
 
 class Leg(NamedTuple):
@@ -135,5 +138,6 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
         active=jnp.asarray(True),
         elastic=impulse.elastic,
         fallback=impulse.elastic & ~(impulse.any & exists) & method.balances,
+        full=jnp.asarray(impulse.full),
     )
     return pending, impulse.settled

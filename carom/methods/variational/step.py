@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.methods.method import Glide, ImpactTable
-from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
+from carom.methods.status import CONTACTS_FULL, NOT_CONVERGED, NOT_FINITE, OK, TABLE_FULL, TOO_MANY_IMPACTS, UNSETTLED
 from carom.methods.variational.flow import FlowMap
 from carom.methods.variational.impulse import Leg, Pending, launch, resolve
 from carom.methods.variational.locate import End, closest_contact, locate, turns, unresolved
@@ -99,8 +99,8 @@ def collision_step(method, mechanics: Mechanics, flow: FlowMap, start: Moment, t
         finite = jnp.all(jnp.isfinite(leg.q)) & jnp.all(jnp.isfinite(leg.p))
         crowded = _is_crowded(method, num_impacts - first, losses, idle)
         full = jnp.asarray(False) if table is None else found & (num_impacts >= table.room)
-        failures = [~finite, ~leg.converged, crowded, found & ~settled, full]
-        codes = [NOT_FINITE, NOT_CONVERGED, TOO_MANY_IMPACTS, UNSETTLED, TABLE_FULL]
+        failures = [~finite, ~leg.converged, crowded, found & impact.full, found & ~settled, full]
+        codes = [NOT_FINITE, NOT_CONVERGED, TOO_MANY_IMPACTS, CONTACTS_FULL, UNSETTLED, TABLE_FULL]
         status = jnp.select(failures, codes, OK).astype(jnp.int32)
         return Moment(leg.q, leg.p, t_next, impact, table, num_impacts, losses, idle, ~found, status)
 

@@ -1,0 +1,89 @@
+"""Looking at the laws of contact before a run: coefficients along all speeds, and slips that forget that a body turns."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.errors import InputError
+from carom.named import Named
+from carom.system.system import System
+
+# Speeds at which a law of speed is looked at: zero, and from a micrometre per second to a hundred kilometres, in whatever units.
+SPEEDS = np.concatenate([[0.0], np.geomspace(1e-6, 1e5, 221), np.linspace(0.05, 20.0, 400)])
+
+
+def check_laws(system: System, params: Any) -> None:
+    """Restitution in [0, 1] and friction ≥ 0 at every speed, static friction at least the kinetic one."""
+    for contact in system.contacts:
+        where = f"contact {contact.name!r}" if contact.name else "a contact"
+        for what, law, upper in (("restitution", contact.restitution, 1.0), ("friction", contact.friction, np.inf)):
+            if isinstance(law, Named) and law.asks_for("speed"):
+                _check_law_of_speed(law, params, what, upper, where)
+        if contact.static_friction is not None:
+            static, kinetic = _number(contact.static_friction, params), _number(contact.friction, params)
+            if not np.all(static >= kinetic):
+                raise InputError(f"{where}: static_friction is {static} and friction {kinetic}: it must be at least that")
+        if contact.roll is not None:
+            arm, friction = _number(contact.rolling, params), _number(contact.friction, params)
+            if not (np.all(arm > 0) and np.all(friction > 0)):
+                raise InputError(
+                    f"{where}: with rolling resistance, rolling and friction must be positive; they are {arm}, {friction}"
+                )
+
+
+def _check_law_of_speed(law: Named, params: Any, what: str, upper: float, where: str) -> None:
+    values = np.asarray(_along_speeds(law, params, jnp.asarray(SPEEDS)))
+    wrong = ~((values >= 0) & (values <= upper + 1e-12))
+    if np.any(wrong):
+        i = int(np.argmax(wrong))
+        gains = "more than 1 would add energy; " if values[i] > upper else ""
+        raise InputError(
+            f"{where}: {what} is {values[i]:.6g} at speed {SPEEDS[i]:.6g}; {gains}it must lie in [0, {upper:g}] at every speed"
+        )
+
+
+@eqx.filter_jit
+def _along_speeds(law: Named, params: Any, speeds: jax.Array) -> jax.Array:
+    return jax.vmap(lambda speed: jnp.asarray(law(speed=speed, params=params), float).reshape(()))(speeds)
+
+
+def _number(coefficient: Any, params: Any) -> np.ndarray:
+    return np.asarray(coefficient(params=params) if isinstance(coefficient, Named) else coefficient, float)
+
+
+def check_slips(system: System, params: Any, q: np.ndarray, t: float) -> None:
+    """On rotations: a slip that moves with a body but not with its turning belongs to no material point that touches."""
+    space = system.space
+    bodies = [] if space is None or "rotations" not in system.needs else _turning_bodies(space.directions)
+    if not bodies or "friction" not in system.needs:
+        return
+    normals, tangents = (np.abs(np.asarray(rows)) for rows in _contact_rows(system, params, jnp.asarray(q), jnp.asarray(t)))
+    m = system.bind(params, q.size).contacts
+    for contact_index, contact in enumerate(system.contacts):
+        faces = np.flatnonzero(m.contact_of == contact_index)
+        for turn in bodies if contact.rough else []:
+            move = slice(turn.stop, turn.stop + 3)
+            touches = np.any(normals[faces][:, move] > 0)
+            carried = np.any(tangents[faces][:, :, move] > 0)
+            if touches and carried and not np.any(tangents[faces][:, :, turn] > 1e-12):
+                name = f"contact {contact.name!r}" if contact.name else "a contact"
+                raise InputError(
+                    f"the slip of {name} moves with a body but not with its turning: it is the velocity of the centre, which would be "
+                    "braked even while the body rolls. Friction acts on the material point that touches, v + ω × r: write "
+                    "carom.sliding_velocity(*carom.rigid_velocity(q, v), arm, normal)"
+                )
+
+
+def _turning_bodies(directions: tuple[str, ...]) -> list[slice]:
+    """Where in a velocity the angular velocities of rigid bodies lie; their velocities follow."""
+    starts = [i for i in range(len(directions) - 5) if directions[i].startswith("wx") and directions[i + 3].startswith("vx")]
+    return [slice(i, i + 3) for i in starts]
+
+
+@eqx.filter_jit
+def _contact_rows(system: System, params: Any, q, t):
+    m = system.bind(params, q.shape[0])
+    return m.contacts.normals(q, t), m.contacts.tangents(q, jnp.zeros(m.dim), t)[0]
