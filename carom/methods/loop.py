@@ -38,9 +38,9 @@ class Grid(NamedTuple):
     max_impacts: Int[Array, ""]  #  how many impacts: the step that reaches them is the last
     length: int  #                  room for so many steps
     rows: int  #                    room for so many impacts
+    contact_rows: int = sys.maxsize  # room for so many rows of contacts that take part in a step
     samples: Any = None  #          steps counted for the controller at `first`, where they are not `first` itself
     armed: Any = True  #            do stops end the loop?
-    contact_rows: int = sys.maxsize  # room for so many rows of contacts that take part in a step
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
