@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
-from carom.methods.method import Method
 from carom.numerics.quadrature import integrals, lagrange_basis
 
 
@@ -37,7 +36,7 @@ class Dense:
     def of(solution: Any) -> "Dense":
         record, method = solution.record, solution.method
         steps, n = len(solution.t) - 1, solution.q.shape[1]
-        offered = isinstance(method, Method) and "dense output" in method.offers
+        offered = "dense output" in method.offers
         flies = offered and method.replayed_by()[0] is not None
         knows = flies or (record is not None and offered)
         if solution.num_steps != steps or solution.p.shape[1] != n or not knows:

@@ -13,7 +13,6 @@ import numpy as np
 from carom.drawing import Film, film_of_run
 from carom.errors import InputError
 from carom.methods import status as codes
-from carom.methods.method import Method
 from carom.named import changed_since, frozen
 from carom.numerics.quadrature import integrals
 from carom.numerics.sequences import accumulation_time
@@ -228,8 +227,7 @@ class Solution:
     @property
     def preserved(self) -> tuple[str, ...]:
         """What the method declares to keep of this system."""
-        method = self.method
-        return (*method.preserves, *(method.also_preserves(self.system) if isinstance(method, Method) else ()))
+        return (*self.method.preserves, *self.method.also_preserves(self.system))
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:

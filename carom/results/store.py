@@ -49,6 +49,10 @@ class MethodRecord:
     order: int | None
     preserves: tuple[str, ...]
     settings: dict[str, str]
+    offers = frozenset()  # a record takes no steps: `carom.load(path, method=…)` tells a run its method
+
+    def also_preserves(self, system: Any) -> tuple[str, ...]:
+        return ()  # what there was is among `preserves`
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.settings.items())})"
@@ -128,7 +132,7 @@ def _header(solution: Solution, dataset: Any) -> dict[str, Any]:
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
         "status": {name: getattr(solution.status, name) for name in ("name", "message", "ok", "step", "t")},
-        "method": asdict(method_record(solution.method)),
+        "method": {**asdict(method_record(solution.method)), "preserves": solution.preserved},
         "params": _leaves(solution.params)[0],
         "film": None if solution.film is None else [_part(part) for part in solution.film.parts],
         "sums": {name: checksum(array.values) for name, array in dataset.variables.items() if array.dtype.kind in "fib"},
@@ -157,8 +161,7 @@ def method_record(method: Any) -> MethodRecord:
     if isinstance(method, MethodRecord):
         return method
     settings = {f.name: brief(getattr(method, f.name)) for f in fields(method)} if is_dataclass(method) else {}
-    order = getattr(method, "order", None)
-    return MethodRecord(type(method).__name__, order, tuple(getattr(method, "preserves", ())), settings)
+    return MethodRecord(type(method).__name__, method.order, tuple(method.preserves), settings)
 
 
 def brief(value: Any) -> str:

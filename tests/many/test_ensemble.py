@@ -113,6 +113,19 @@ def test_a_lane_that_fails_disturbs_no_other(balls, ball_run):
     assert not status.ok and "not a number" in status.message
 
 
+def test_a_lane_that_meets_an_infinity_fails_as_solve_does():
+    """Lanes leave out products with zeros that all of them share, and 0 · ∞ is 0 there. So a lane whose force is infinite keeps a
+    finite height, but it has failed all the same: at x = 0, which the first lane meets exactly, and the second passes by."""
+    lagrangian = lambda q, v: 0.5 * v @ v + 1e-300 / q[0]  # noqa: E731
+    system = carom.System(lagrangian, [carom.Contact(lambda q: q[1])])
+    method = carom.VariationalCollision(carom.Trapezoidal())
+    starts, options = np.array([[-1.0, 1.0], [-1.1, 1.0]]), {"dt": 0.25, "num_steps": 8}
+    lanes = carom.ensemble(system, method, starts, [[1.0, -0.25]], **options)
+    runs = [carom.solve(system, method, q, [1.0, -0.25], **options, throw=False) for q in starts]
+    assert [run.status.ok for run in runs] == lanes.ok.tolist() == [False, True]
+    np.testing.assert_allclose(lanes.q_end[1], runs[1].q[-1], atol=1e-15)
+
+
 def test_bad_input_names_the_lane(balls):
     deep = balls["q0s"].copy()
     deep[321, 1] = -0.5
