@@ -109,6 +109,7 @@ REDUCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "reduce_and": ("and", operator.and_),
     "reduce_or": ("or", operator.or_),
 }
+NOTHING = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf, "and": True, "or": False}  # what no entries reduce to
 CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",

@@ -31,6 +31,7 @@ from carom.xla.lane_tables import (
     CALLS,
     ELEMENTWISE,
     MOVES,
+    NOTHING,
     REDUCTIONS,
     Table,
     cut,
@@ -170,8 +171,9 @@ class _Lanes:
         kept = [i for i in range(table.ndim) if i not in axes]
         flat = table.transpose(*kept, *axes).reshape(*(table.shape[i] for i in kept), -1)
         out = np.empty(flat.shape[:-1], object)
+        nothing = [] if flat.shape[-1] else [np.asarray(NOTHING[name], dtype)[()]]
         for index in np.ndindex(out.shape):
-            out[index] = functools.reduce(lambda a, b: self.entry(name, combine, (a, b), dtype), flat[index])
+            out[index] = functools.reduce(lambda a, b: self.entry(name, combine, (a, b), dtype), flat[index], *nothing)
         return out
 
     # -- operations of their own ---------------------------------------------------------------------------------------

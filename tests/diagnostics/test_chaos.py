@@ -33,12 +33,6 @@ def test_a_particle_between_two_discs():
     assert late == pytest.approx(exact, rel=1e-9)  # once in place, to rounding
 
 
-def test_control_a_particle_between_two_walls_does_not_part_from_its_neighbours():
-    walls = carom.System(lambda q, v: 0.5 * v @ v, [carom.Contact(lambda q: jnp.stack([q[0], 1 - q[0]]))])
-    found = lyapunov(walls, TRAPEZOIDAL, [0.5, 0.0], [1.0, 0.3], dt=0.1, num_steps=2000, every=10, exponents=1)
-    assert found.values[0] < 0.06  # log(200)/200: they part in proportion to time
-
-
 # -- a ball on a vibrating table -----------------------------------------------------------------------------------------
 
 E = 0.5
