@@ -95,9 +95,6 @@ def rate_rows(found: dict[tuple[Any, int], list[Errors]]) -> list[Row]:
         mine = {row: errors for (row, which), errors in found.items() if which == integrator}
         for norm, band in (("v", third), ("u", wide), ("momentum", wide)):
             rates = {row: rate(errors, norm) for row, errors in mine.items()}
-            ends = ", ".join(
-                f"{row}: {rates[row]:.2f} ({e[0].norms[norm]:.1e} to {e[-1].norms[norm]:.1e})" for row, e in mine.items()
-            )
             rows.append(
                 state(
                     f"integrator {integrator} converges to the exact waves, {NORMS[norm]}: rate "
@@ -112,7 +109,7 @@ def rate_rows(found: dict[tuple[Any, int], list[Errors]]) -> list[Row]:
 
 def ringing(row: Any, factor: int) -> tuple[float, float, float]:
     """The end of bar A on the first plateau of the contact, integrator 2: the strongest frequency of its error over that of the
-    stiffest mode of the chain; that mode over the most that either bar carries; and how strong the second half is over the first."""
+    stiffest mode of the chain; that mode over the most that either bar carries; how strong the second half is over the first."""
     given = BAR_ROWS[row]
     spec = given | {"elements": tuple(n * factor for n in given["elements"])}
     model, exact = bars(**spec, gaps=(GAP,), integrator=2), bars_exact(**spec, gaps=(GAP,), t_end=TIME)
@@ -136,7 +133,7 @@ def ringing_rows(rows: list[Any], factor: int) -> list[Row]:
     return [
         state(
             "(2): what is left with integrator 2 is one trapped mode: its frequency is the highest of the chain",
-            f"strongest over highest frequency, highest over what the bars carry, second half of the plateau over the first: rows {told}",
+            f"strongest over highest frequency, highest over what the bars carry, second half of the plateau over first: {told}",
             Band(0.95, 1.05, "the same frequency, to the width 2π/8 of a spectrum over 8 s"),
             *(a for a, _, _ in found.values()),
         ),
