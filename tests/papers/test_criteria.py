@@ -113,7 +113,7 @@ class _Bars:
         self.params = {"stiffness": np.array([1.0, 1.0, 0.0, 1.0, 1.0])}
         t = np.linspace(0.0, 1.0, 11)[:, None]
         self.q = np.arange(6.0) + t * (1 + apart)
-        self.energy = np.ones(11)
+        self.energy = 1 + 0.01 * apart * t[:, 0]
 
 
 def test_figures_that_match_are_told_from_others():

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import carom
 from carom.cli.commands import app
 from carom.papers import EXHIBITS, Exhibit, Row, chosen, table
 from carom.papers.exhibit import ANSWERED, DIFFERS, PAPERS, REPRODUCED, rows_of
+from carom.papers.fetecau2003 import star_motion
 from carom.papers.fingerprint import _bare, fingerprint
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -46,6 +48,12 @@ def test_a_page_keeps_the_exhibits_that_were_not_run():
         line for line in page.splitlines() if line.startswith("##")
     ]
     assert "| a | 5 |" in again and again.count("| a | 1 |") == 2
+
+
+def test_sections_stand_in_the_order_of_their_numbers():
+    names = ("section-4.1", "fig-10", "fig-9.2", "fig-1-2")
+    page = table([(Exhibit("rodriguez2025", name, "x", star_motion), [Row("a", "1", REPRODUCED)], None) for name in names])
+    assert re.findall(r"^### ([^:]+)", page, re.MULTILINE) == ["fig-1-2", "fig-9.2", "fig-10", "section-4.1"]
 
 
 def _committed():
@@ -126,7 +134,6 @@ def test_the_page_says_what_the_code_says(name):
 
 def test_the_command(tmp_path, monkeypatch):
     """An exhibit that is quick: verdicts, a picture, a page; and an interruption that keeps them."""
-    from carom.papers.fetecau2003 import star_motion
 
     def interrupted(full, draw):
         raise KeyboardInterrupt
