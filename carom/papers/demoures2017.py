@@ -12,6 +12,7 @@ from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import Trapezoidal
 from carom.models.bars import BAR_ROWS, bars, end_velocities
 from carom.papers.exhibit import Band, Exhibit, Row, axes, judge
+from carom.papers.misprints import series_springs
 
 TRAPEZOIDAL = VariationalCollision(Trapezoidal())  # pyright: ignore[reportCallIssue]
 FOURTH = VariationalCollision()
@@ -205,6 +206,7 @@ def _ends(full: bool, draw: Path | None) -> list[Row]:
             shut,
         ),
         match_row(first, second),
+        series_springs(),
     ]
 
 

@@ -74,7 +74,7 @@ def test_a_wrong_zeno_solution_is_found(monkeypatch):
 
 def test_misprints_are_consequences():
     rows = [misprints.discrete_energy_57(), misprints.rectangle_rule(), misprints.step_after_impact(), misprints.tangent_e2()]
-    rows += [misprints.newton_law_20(-2.0, 1.0), misprints.jump_theorem_2()]
+    rows += [misprints.newton_law_20(-2.0, 1.0), misprints.jump_theorem_2(), misprints.series_springs()]
     assert all(row.verdict == DIFFERS and row.why for row in rows)
 
 
