@@ -63,9 +63,12 @@ API = {
 
 
 def on_config(config: Any) -> Any:
-    """Theory pages and examples enter the navigation by being there."""
+    """Theory pages, discoveries and examples enter the navigation by being there."""
     theory = [{_title(path.read_text()): f"theory/{path.name}"} for path in sorted((ROOT / "docs" / "theory").glob("*.md"))]
     examples = [{_title(_page(path)): f"examples/{path.stem}.md"} for path in _examples()]
+    chapters = [
+        {_title(path.read_text()): f"discoveries/{path.name}"} for path in sorted((ROOT / "docs" / "discoveries").glob("*.md"))
+    ]
     more = [{"Reproduction": "reproduction.md"}] if (ROOT / "docs" / "reproduction.md").exists() else []
     reference = [
         {"Command line": "command-line.md"},
@@ -73,7 +76,7 @@ def on_config(config: Any) -> Any:
         {"Notation": "notation.md"},
         {"Papers": "references.md"},
     ]
-    config["nav"] += [{"Examples": examples}, {"Theory": theory}, *more, {"Reference": reference}]
+    config["nav"] += [{"Examples": examples}, {"Theory": theory}, *more, {"Discoveries": chapters}, {"Reference": reference}]
     return config
 
 

@@ -109,8 +109,13 @@ def table(results: Sequence[tuple[Exhibit, Sequence[Row], str | None]], page: st
     for paper, title in PAPERS.items():
         if parts.get(paper):
             lines += [f"## {title} [{paper}]", ""]
-            lines += [line for part in parts[paper].values() for line in part]
+            lines += [line for name in sorted(parts[paper], key=_in_order) for line in parts[paper][name]]
     return "\n".join(lines)
+
+
+def _in_order(name: str) -> list[Any]:
+    """Figures before problems and sections, each by their numbers: fig-9 before fig-10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _section(exhibit: Exhibit, rows: Sequence[Row], picture: str | None) -> list[str]:

@@ -91,6 +91,29 @@ def step_after_impact() -> Row:
     )
 
 
+def series_springs(modulus: float = 1.0, section: float = 1.0, length: float = 0.2, share: float = 0.25) -> Row:
+    """(4.10) as the rule for the stiffnesses k_A1, k_A2 of two equal springs in the place of one: the energy of a stretch."""
+    whole = modulus * section / length
+    parts = np.array([1 - share, share]) * length
+
+    def energy(stiffness: np.ndarray) -> float:
+        """Of the stretch 1 of both together, at rest between them."""
+        return float(0.5 / np.sum(1 / stiffness))
+
+    printed = np.full(2, whole)  # ℓ/k = ℓ₁/k₁ + ℓ₂/k₂ with k₁ = k₂, since ℓ₁ + ℓ₂ = ℓ
+    meant = modulus * section / parts  # 1/k = 1/k₁ + 1/k₂ with the modulus of the bar
+    left = float(length / whole - np.sum(parts / meant))
+    ratio = energy(printed) / (0.5 * whole)
+    return judge(
+        "(4.10): ℓ_A/k_A = ℓ_A1/k_A1 + ℓ_A2/k_A2 with k_A = E_A S/ℓ_A “in order to induce the same potential energy”",
+        f"two equal springs that satisfy it have {ratio:.3g} of the energy; springs E_A S/ℓ_A1, E_A S/ℓ_A2 have "
+        f"{energy(meant) / (0.5 * whole):.3g} and miss it by {left:.2g}",
+        Band(1 - 1e-10, 1 + 1e-10, "the same energy, up to rounding"),
+        ratio,
+        why="it holds for moduli in the place of k; for stiffnesses 1/k_A = 1/k_A1 + 1/k_A2",
+    )
+
+
 def newton_law_20(v_before: float, v_after: float) -> Row:
     """The set NI of (20) at the first impact of Problem 4.4, where g = 0: which velocities after does it admit?"""
     restitution = 0.5

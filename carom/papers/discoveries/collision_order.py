@@ -145,9 +145,9 @@ def grazing(order: int, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def near_grazing(depths: np.ndarray, steps: int) -> np.ndarray:
-    """Errors of order 2 at one step, where the free motion would pass the circle by so much."""
+    """Errors of order 4 at one step, where the free motion would pass the circle by so much."""
     time, radius = GRAZES[2].touching()
-    duration, method, found = time + 0.7, method_of(2), []
+    duration, method, found = time + 0.7, method_of(4), []
     for depth in depths:
         hits = bounce(flow, lambda q, r=radius - depth: gap(q, r), _normal, START, SPEED, duration)
         found.append(distance(_run(method, steps, duration / steps, radius - depth), flow, hits).graph)
@@ -171,11 +171,11 @@ def grazing_rows(full: bool) -> tuple[list[Row], dict[int, Any], tuple[np.ndarra
             )
         )
     depths = np.geomspace(1e-1, 1e-3, 9 if full else 5)
-    errors = near_grazing(depths, 400)
+    errors = near_grazing(depths, 100)
     slope = float(np.polyfit(np.log(depths), np.log(errors), 1)[0])
     rows.append(
         state(
-            "towards grazing the constant grows as depth^(−½), the order being what it was (order 2, 400 steps)",
+            "towards grazing the constant grows as depth^(−½), the order being what it was (order 4, 100 steps)",
             f"error ∼ depth^{slope:.2f}, depths {depths[0]:.0e} to {depths[-1]:.0e}",
             Band(-0.65, -0.35, "an impact's time has the derivative 1/speed, and the speed is √depth"),
             slope,
@@ -217,5 +217,5 @@ def _draw(draw: Path, lines: dict[int, Any], grazed: dict[int, Any], near: tuple
     middle.set(xlabel="h", ylabel="error at the end", title="a circle that is grazed")
     middle.legend(fontsize=7)
     right.loglog(*near, "o-", ms=3)
-    right.set(xlabel="depth", ylabel="distance of graphs", title="towards grazing, order 2, 400 steps")
+    right.set(xlabel="depth", ylabel="distance of graphs", title="towards grazing, order 4, 100 steps")
     figure.savefig(draw, dpi=110)
