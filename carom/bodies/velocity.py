@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem
 from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, solve_small
 from carom.bodies.detection.detect import Contacts
-from carom.bodies.joints import JointRows, joint_rows
+from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.quaternions import apply
 from carom.bodies.scene import Scene, State
 from carom.numerics.friction import solve_friction
@@ -49,6 +49,11 @@ class Posed:
         kept = (self.friction[rows], self.restitution[rows])
         return Posed(self.scene, self.state, contacts, self.joints, built, self.inverse, self.inertia, *kept)
 
+    def joined_by(self, kept: np.ndarray) -> "Posed":
+        """All contacts, and some of the rows of joints."""
+        joints = self.joints.take(kept)
+        return replace(self, joints=joints, rows=build_rows(self.scene, self.state, self.contacts, joints))
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -68,14 +73,30 @@ class Answer:
 def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
     """The contacts, with the ropes beside them, and the joints of a state."""
     R = state.R
-    contacts, ropes = with_ropes(scene, state, contacts, R)
+    contacts, ropes = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
     joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
     friction, restitution = scene.materials.of(contacts.a, contacts.b)
-    friction, restitution = np.where(ropes, 0.0, friction), np.where(ropes, 0.0, restitution)
+    plain = ropes | (contacts.key < 0)  # ropes and stops neither rub nor bounce
+    friction, restitution = np.where(plain, 0.0, friction), np.where(plain, 0.0, restitution)
     turn = np.swapaxes(R, -1, -2)
     inverse, inertia = R @ scene.inverse_inertia @ turn, R @ scene.inertia @ turn
     rows = build_rows(scene, state, contacts, joints)
     return Posed(scene, state, contacts, joints, rows, inverse, inertia, friction, restitution)
+
+
+def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
+    """The stops of joints beside the contacts."""
+    stopped = scene.joints.stopped
+    if not stopped:
+        return contacts
+    rows = []
+    for number, joint in enumerate(stopped):
+        finger = max(scene.reach[joint.a], scene.reach[joint.b], 1e-300)
+        for side, (at, n, gap) in enumerate(stops(joint, state.x, R, scene.dim, finger)):
+            rows.append((joint.a, joint.b, at, n, gap, -1 - len(scene.joints.ropes) - 2 * number - side))
+    extra = (np.array([row[k] for row in rows]) for k in range(6))
+    names = ("a", "b", "point", "normal", "gap", "key")
+    return Contacts(*(np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, extra, strict=True)))
 
 
 def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> tuple[Contacts, np.ndarray]:
@@ -127,7 +148,7 @@ def _impulses(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: 
 
 def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
     """Most contacts that are near enough to be looked at stay open. Those that close without impulses, or pressed in the step
-    before, are solved for first; where others then close, again with them: r = 0 and u_N ≥ 0 is the law for all that are left out."""
+    before, are solved for first; where others then close, again with them: r = 0 and u_N ≥ 0 is the law for all others."""
     rows, width = posed.rows, 1 + posed.rows.tangents
     normal = slice(0, width * rows.contacts, width)
     active = q[normal] < 0 if start is None else (q[normal] < 0) | (start[normal] > 0)
