@@ -128,7 +128,7 @@ def _refuse(scene: Scene) -> None:
     for there, what in reasons:
         if there:
             raise InputError(
-                f"a world with {what} has no System yet: run it with world.solve, or write a System by hand (carom.Joint for joints)"
+                f"a world with {what} has no System yet: run it with world.solve, or write a System by hand (with carom.Joint)"
             )
 
 

@@ -116,7 +116,7 @@ def _joint(spec, state: State, R: np.ndarray) -> Joint:
         )
     if spec.kind == "distance" and apart == 0:
         raise InputError(f"joint {spec.name!r} keeps a distance of zero, which has no direction: use a ball")
-    return Joint(spec.kind, spec.name, a, b, at_a, at_b, R[a].T @ frame, R[b].T @ frame, length, spec.speed)
+    return Joint(spec.kind, spec.name, a, b, at_a, at_b, R[a].T @ frame, R[b].T @ frame, length, spec.speed, spec.drive)
 
 
 def _spring(spec, state: State, R: np.ndarray) -> Spring:

@@ -29,6 +29,11 @@ class Rows:
     tangents: int
     contacts: int
 
+    def take(self, index: np.ndarray, contacts: int) -> "Rows":
+        """Some of the rows, those of so many contacts first."""
+        columns = (column[index] for column in (self.a, self.b, self.linear, self.turn_a, self.turn_b))
+        return Rows(*columns, self.tangents, contacts)
+
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
         relative = np.sum(self.linear * (v[self.b] - v[self.a]), axis=1)

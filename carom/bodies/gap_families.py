@@ -97,9 +97,9 @@ def _family(scene: Scene, p: Piece, q: Piece, friction: float) -> tuple:
         "with friction has no smooth point of contact" if p.kind == q.kind == "polytope" else "has no gap that is a smooth function"
     )
     raise InputError(
-        f"the pair {pair} {why}: run this world with world.solve. A System takes spheres, boxes, capsules, polyhedra and ellipsoids "
-        "over half-spaces and plates; spheres and capsules with each other; spheres with boxes; polyhedra with each other without "
-        "friction"
+        f"the pair {pair} {why}: run this world with world.solve. A System takes spheres, boxes, capsules, polyhedra and "
+        "ellipsoids over half-spaces and plates; spheres and capsules with each other; spheres with boxes; and polyhedra with each "
+        "other, without friction"
     )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from carom.bodies.drives import NOTHING, Drive
+
 KINDS = ("ball", "hinge", "slider", "universal", "fixed", "distance", "rope")
 
 
@@ -29,6 +31,14 @@ class Joint:
     frame_b: np.ndarray
     length: float = 0.0  #          of a distance or a rope
     speed: float | None = None  #   of a motor: about the axis of a hinge, along that of a slider
+    drive: Drive = NOTHING
+
+    @property
+    def driven(self) -> tuple[float, float] | None:
+        """The speed that a motor or friction asks for, and the largest force it has for it; None where nothing asks."""
+        if self.speed is not None:
+            return self.speed, np.inf if self.drive.strength is None else self.drive.strength
+        return (0.0, self.drive.friction) if self.drive.friction > 0 else None
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,14 @@ class Joints:
     @property
     def bilateral(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.kind != "rope")
+
+    @property
+    def stopped(self) -> tuple[Joint, ...]:
+        return tuple(j for j in self.all if j.drive.limits is not None)
+
+    @property
+    def elastic(self) -> tuple[Joint, ...]:
+        return tuple(j for j in self.all if j.drive.elastic)
 
     @property
     def ropes(self) -> tuple[Joint, ...]:
@@ -55,15 +73,27 @@ class JointRows:
     turn_b: list[np.ndarray] = field(default_factory=list)
     error: list[float] = field(default_factory=list)
     speed: list[float | None] = field(default_factory=list)  #  what a motor asks for
+    bound: list[float] = field(default_factory=list)  #         the largest force of the row
 
     def add(
-        self, joint: Joint, linear: np.ndarray, turn_a: np.ndarray, turn_b: np.ndarray, error: float, speed: float | None = None
+        self,
+        joint: Joint,
+        linear: np.ndarray,
+        turn_a: np.ndarray,
+        turn_b: np.ndarray,
+        error: float,
+        driven: tuple[float | None, float] = (None, np.inf),
     ):
-        for column, value in zip(self._columns(), (joint.a, joint.b, linear, turn_a, turn_b, error, speed), strict=True):
+        values = (joint.a, joint.b, linear, turn_a, turn_b, error, *driven)
+        for column, value in zip(self._columns(), values, strict=True):
             column.append(value)
 
     def _columns(self) -> tuple[list[Any], ...]:
-        return self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error, self.speed
+        return self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error, self.speed, self.bound
+
+    def take(self, kept: np.ndarray) -> "JointRows":
+        """Some of the rows."""
+        return JointRows(*([column[i] for i in kept] for column in self._columns()))
 
     def __len__(self) -> int:
         return len(self.a)
@@ -92,15 +122,40 @@ def _one(rows: JointRows, joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) 
             # The axis turns with a: what lies across it is measured from a's centre to b's anchor.
             n = Fa[:, k]
             rows.add(joint, n, np.cross(ra + apart, n), np.cross(rb, n), float(n @ apart))
-        if joint.speed is not None:
-            n = Fa[:, 0]
-            rows.add(joint, n, np.cross(ra + apart, n), np.cross(rb, n), 0.0, joint.speed)
     else:
         for k in range(dim):
             n = np.eye(3)[k]
             # Both feel it halfway between the anchors: apart by rounding or by the order of the method, they must not be twisted.
             rows.add(joint, n, np.cross(ra + 0.5 * apart, n), np.cross(rb - 0.5 * apart, n), float(apart[k]))
     _turns(rows, joint, Fa, Fb, dim)
+    if (driven := joint.driven) is not None:
+        rows.add(joint, *coordinate(joint, x, R, dim)[1:], 0.0, driven)
+
+
+def coordinate(joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """The angle of a hinge or the shift of a slider, and its row: linear, turn_a, turn_b."""
+    a, b = joint.a, joint.b
+    Fa, Fb = R[a] @ joint.frame_a, R[b] @ joint.frame_b
+    if joint.kind == "slider":
+        rb = R[b] @ joint.at_b
+        n, at = Fa[:, 0], x[b] + rb
+        return float(n @ (at - x[a] - R[a] @ joint.at_a)), n, np.cross(at - x[a], n), np.cross(rb, n)
+    axis, k = (np.array([0.0, 0.0, 1.0]), 0) if dim == 2 else (Fa[:, 0], 1)
+    angle = np.arctan2(axis @ np.cross(Fa[:, k], Fb[:, k]), Fa[:, k] @ Fb[:, k])
+    return float(angle), np.zeros(3), axis, axis
+
+
+def stops(joint: Joint, x: np.ndarray, R: np.ndarray, dim: int, finger: float) -> list[tuple[np.ndarray, np.ndarray, float]]:
+    """The stops of a joint as contacts: point, normal, gap. Of a hinge it is a finger of this length on b that meets a peg on a."""
+    assert joint.drive.limits is not None
+    low, high = joint.drive.limits
+    value, n, _, _ = coordinate(joint, x, R, dim)
+    at, scale = x[joint.b] + R[joint.b] @ joint.at_b, 1.0
+    if joint.kind == "hinge":
+        axis, k = (np.array([0.0, 0.0, 1.0]), 0) if dim == 2 else (R[joint.a] @ joint.frame_a[:, 0], 1)
+        along = R[joint.b] @ joint.frame_b[:, k]
+        at, n, scale = at + finger * along, np.cross(axis, along), finger
+    return [(at, n, scale * (value - low)), (at, -n, scale * (high - value))]
 
 
 def _turns(rows: JointRows, joint: Joint, Fa: np.ndarray, Fb: np.ndarray, dim: int) -> None:
@@ -110,8 +165,6 @@ def _turns(rows: JointRows, joint: Joint, Fa: np.ndarray, Fb: np.ndarray, dim: i
         z = np.array([0.0, 0.0, 1.0])
         if joint.kind in ("fixed", "slider"):
             rows.add(joint, zero, z, z, float(np.cross(Fa[:, 0], Fb[:, 0])[2]))
-        elif joint.kind == "hinge" and joint.speed is not None:
-            rows.add(joint, zero, z, z, 0.0, joint.speed)
         return
     if joint.kind == "universal":  # the axis of a and the second axis of b stay at right angles
         n = np.cross(Fa[:, 0], Fb[:, 1])
@@ -122,5 +175,3 @@ def _turns(rows: JointRows, joint: Joint, Fa: np.ndarray, Fb: np.ndarray, dim: i
             turned = np.cross(Fa[:, 0], Fb[:, 0])
         for k in range(3) if joint.kind != "hinge" else (1, 2):
             rows.add(joint, zero, Fa[:, k], Fa[:, k], float(Fa[:, k] @ turned))
-        if joint.kind == "hinge" and joint.speed is not None:
-            rows.add(joint, zero, Fa[:, 0], Fa[:, 0], 0.0, joint.speed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from carom.bodies import quaternions
 from carom.bodies.detection.geometry import Geometry, Placement, place
-from carom.bodies.joints import Joints
+from carom.bodies.joints import Joint, Joints, coordinate
 from carom.bodies.quaternions import apply
 from carom.bodies.shapes.shape import Placed
 from carom.errors import InputError
@@ -145,8 +145,10 @@ def accelerations(scene: Scene, state: State, t: float) -> tuple[np.ndarray, np.
     """The forces [n, 3] and torques [n, 3] on free bodies: gravity, springs, and those by functions."""
     weight = np.where(scene.free, scene.mass, 0.0)[:, None] * scene.gravity
     force, torque = weight, np.zeros_like(weight)
-    if scene.forces or scene.springs:
+    if scene.forces or scene.springs or scene.joints.elastic:
         R, spin = state.R, state.spin(scene)
+        for joint in scene.joints.elastic:
+            _drive(joint, scene.dim, state, spin, force, torque)
         for one in scene.forces:
             pushed = _asked(scene, one, state, spin, R, t)
             force[one.body] += pushed[0]
@@ -189,10 +191,24 @@ def _pull(spring: Spring, state: State, spin: np.ndarray, R: np.ndarray, force: 
     torque[a] -= np.cross(ra, f)
 
 
+def _drive(joint: Joint, dim: int, state: State, spin: np.ndarray, force: np.ndarray, torque: np.ndarray) -> None:
+    """The spring and the damper of a joint."""
+    a, b, drive = joint.a, joint.b, joint.drive
+    value, n, turn_a, turn_b = coordinate(joint, state.x, state.R, dim)
+    rate = n @ (state.v[b] - state.v[a]) + turn_b @ spin[b] - turn_a @ spin[a]
+    f = -drive.stiffness * (value - drive.rest) - drive.damping * rate
+    force[b] += f * n
+    torque[b] += f * turn_b
+    force[a] -= f * n
+    torque[a] -= f * turn_a
+
+
 def potential(scene: Scene, x: np.ndarray, q: np.ndarray) -> float:
     """The potential energy of gravity and springs."""
     energy = -float(np.sum(np.where(scene.free, scene.mass, 0.0) * (x @ scene.gravity)))
-    R = quaternions.matrix(q) if scene.springs else None
+    R = quaternions.matrix(q) if scene.springs or scene.joints.elastic else None
+    for joint in scene.joints.elastic:
+        energy += 0.5 * joint.drive.stiffness * (coordinate(joint, x, R, scene.dim)[0] - joint.drive.rest) ** 2
     for spring in scene.springs:
         d = x[spring.b] + R[spring.b] @ spring.at_b - x[spring.a] - R[spring.a] @ spring.at_a
         energy += 0.5 * spring.stiffness * (np.linalg.norm(d) - spring.length) ** 2

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from carom.bodies.bounded import solve_bounded
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.memory import Memory
 from carom.bodies.quaternions import apply, cross
@@ -120,6 +121,8 @@ class Stepper:
         posed = self._look(state, state.v, state.L, h, horizon=1.0)
         if len(posed.contacts) == 0:
             return state
+        if len(posed.joints):  # what has a bound has no impulse
+            posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
         force, torque = accelerations(scene, state, t)
         pull = posed.rows.by_contact(posed.rates(scene.inverse_mass[:, None] * force, np.where(scene.free[:, None], torque, 0.0)))[
             :, 0
@@ -138,7 +141,7 @@ class Stepper:
                 answer, part = self._bounce(posed, np.flatnonzero(bounce), rates, e, v, L)
             else:
                 part = posed
-                offset = _offsets(posed, np.maximum(gap, 0.0) / h, 0.0)
+                offset = _offsets(posed, np.maximum(gap, 0.0) / h, _motors(posed))
                 answer = solve_velocities(posed, v, L, offset, None, self.tolerance)
             record.include(answer)
             record.tables.append(_table(part, answer, True, self.tolerance)[0])
@@ -153,7 +156,7 @@ class Stepper:
         had = float(np.sum(replace(posed.state, v=v, L=L).kinetic(self.scene)))
         low, high, share = 0.0, 1.0, 1.0
         for _ in range(12):
-            offset = _offsets(part, share * e[rows] * rates[rows], 0.0)
+            offset = _offsets(part, share * e[rows] * rates[rows], _motors(part))
             answer = solve_velocities(part, v, L, offset, None, self.tolerance)
             has = float(np.sum(replace(posed.state, v=answer.v, L=answer.L).kinetic(self.scene)))
             good = has <= had * (1 + 1e-12) or share == 0.0
@@ -163,7 +166,8 @@ class Stepper:
             best = answer if good else None
             share = 0.5 * (low + high)
         if share < 1.0 and best is None:
-            answer = solve_velocities(part, v, L, _offsets(part, low * e[rows] * rates[rows], 0.0), None, self.tolerance)
+            offset = _offsets(part, low * e[rows] * rates[rows], _motors(part))
+            answer = solve_velocities(part, v, L, offset, None, self.tolerance)
         return answer, part
 
     # -- (3) ---------------------------------------------------------------------------------------------------------
@@ -180,7 +184,7 @@ class Stepper:
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             shift = self._shift(posed, middle, later, hit)
             offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
-            answer = solve_velocities(posed, v, L, offset, self.memory.start(posed), self.tolerance)
+            answer = solve_bounded(posed, v, L, offset, self.memory.start(posed), self.tolerance, h)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
@@ -254,6 +258,11 @@ def _towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
     square = np.sum(full**2, axis=1, keepdims=True)
     share = np.sum(wanted * full, axis=1, keepdims=True) / np.where(square > 0, square, 1.0)
     return np.clip(share, 0.0, 1.0) * full
+
+
+def _motors(posed: Posed) -> np.ndarray:
+    """What is added to the rates of joints: they stay at zero, or at the speed of a motor."""
+    return np.array([0.0 if speed is None else -speed for speed in posed.joints.speed])
 
 
 def _offsets(posed: Posed, normal: np.ndarray, joints: np.ndarray | float) -> np.ndarray:

@@ -1,17 +1,24 @@
 """One velocity problem: impulses of contacts and joints, and the velocities after them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem
 from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, solve_small
 from carom.bodies.detection.detect import Contacts
-from carom.bodies.joints import JointRows, joint_rows
+from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.quaternions import apply
 from carom.bodies.scene import Scene, State
 from carom.numerics.friction import solve_friction
+from carom.numerics.friction.problem import RESTING, natural_residual
 
+ROUNDS = 20  # in which contacts are added to those that are solved for
+BUNCH = 60  # rows: islands smaller than this are solved together
+STAGES = ("open", "small", "start", "interior", "gradient", "long")
 FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
 
 
@@ -42,6 +49,11 @@ class Posed:
         kept = (self.friction[rows], self.restitution[rows])
         return Posed(self.scene, self.state, contacts, self.joints, built, self.inverse, self.inertia, *kept)
 
+    def joined_by(self, kept: np.ndarray) -> "Posed":
+        """All contacts, and some of the rows of joints."""
+        joints = self.joints.take(kept)
+        return replace(self, joints=joints, rows=build_rows(self.scene, self.state, self.contacts, joints))
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -61,14 +73,30 @@ class Answer:
 def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
     """The contacts, with the ropes beside them, and the joints of a state."""
     R = state.R
-    contacts, ropes = with_ropes(scene, state, contacts, R)
+    contacts, ropes = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
     joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
     friction, restitution = scene.materials.of(contacts.a, contacts.b)
-    friction, restitution = np.where(ropes, 0.0, friction), np.where(ropes, 0.0, restitution)
+    plain = ropes | (contacts.key < 0)  # ropes and stops neither rub nor bounce
+    friction, restitution = np.where(plain, 0.0, friction), np.where(plain, 0.0, restitution)
     turn = np.swapaxes(R, -1, -2)
     inverse, inertia = R @ scene.inverse_inertia @ turn, R @ scene.inertia @ turn
     rows = build_rows(scene, state, contacts, joints)
     return Posed(scene, state, contacts, joints, rows, inverse, inertia, friction, restitution)
+
+
+def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
+    """The stops of joints beside the contacts."""
+    stopped = scene.joints.stopped
+    if not stopped:
+        return contacts
+    rows = []
+    for number, joint in enumerate(stopped):
+        finger = max(scene.reach[joint.a], scene.reach[joint.b], 1e-300)
+        for side, (at, n, gap) in enumerate(stops(joint, state.x, R, scene.dim, finger)):
+            rows.append((joint.a, joint.b, at, n, gap, -1 - len(scene.joints.ropes) - 2 * number - side))
+    extra = (np.array([row[k] for row in rows]) for k in range(6))
+    names = ("a", "b", "point", "normal", "gap", "key")
+    return Contacts(*(np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, extra, strict=True)))
 
 
 def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> tuple[Contacts, np.ndarray]:
@@ -110,23 +138,113 @@ def solve_velocities(
 
 
 def _impulses(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
-    """Impulses, certificate, stage and iterations. Small problems are tried, and finished, by Newton's method in dense matrices."""
+    """Impulses, certificate, stage and iterations; large problems island by island."""
+    if not np.any(q):
+        return np.zeros(len(q)), 0.0, "open", 0
+    if len(q) <= MOST_ROWS:
+        return _island(posed, posed.rows, posed.friction, q, start, tolerance, 0.0)
+    return _large(posed, q, start, tolerance)
+
+
+def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
+    """Most contacts that are near enough to be looked at stay open. Those that close without impulses, or pressed in the step
+    before, are solved for first; where others then close, again with them: r = 0 and u_N ≥ 0 is the law for all others."""
+    rows, width = posed.rows, 1 + posed.rows.tangents
+    normal = slice(0, width * rows.contacts, width)
+    active = q[normal] < 0 if start is None else (q[normal] < 0) | (start[normal] > 0)
+    stage, iterations = "open", 0
+    for _ in range(ROUNDS):
+        chosen = np.concatenate([np.repeat(active, width), np.ones(len(q) - width * rows.contacts, bool)])
+        r, name, taken = _some(posed, np.flatnonzero(chosen), q, start, tolerance)
+        stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
+        opening = rates_after(posed, q, r)[normal]
+        closes = ~active & (opening < 0)
+        if not np.any(closes):
+            break
+        active |= closes
+    return r, certificate(posed, q, r), stage, iterations
+
+
+def _some(
+    posed: Posed, index: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float
+) -> tuple[np.ndarray, str, int]:
+    """Impulses of some rows, island by island; the others have none."""
+    r, stage, iterations = np.zeros(len(q)), "open", 0
+    size, width, edge = float(np.linalg.norm(q)), 1 + posed.rows.tangents, (1 + posed.rows.tangents) * posed.rows.contacts
+    known = posed.rows.take(index, int(np.sum(index < edge)) // width)
+    for local in bunches(posed.scene, known):
+        mine = index[local]
+        contacts = mine[mine < edge][::width] // width
+        least = RESTING * size * np.sqrt(len(mine) / len(q))
+        begin = None if start is None else start[mine]
+        part = posed.rows.take(mine, len(contacts))
+        r[mine], _, name, taken = _island(posed, part, posed.friction[contacts], q[mine], begin, 0.5 * tolerance, least)
+        stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
+    return r, stage, iterations
+
+
+def _island(
+    posed: Posed, rows: Rows, friction: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float, least: float
+) -> tuple[np.ndarray, float, str, int]:
+    """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices."""
     if not np.any(q):
         return np.zeros(len(q)), 0.0, "open", 0
     little = None
     if len(q) <= MOST_ROWS:
-        little = Dense(delassus(posed.scene, posed.rows, posed.inverse), q, posed.friction, posed.rows.tangents, 0.0)
+        little = Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least)
         r, residual, steps = solve_small(little, start)
         if residual <= FINISHED:
             return r, residual, "small", steps
-    asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
+    asked = replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)
     found = solve_friction(asked, start, tolerance)
     if not found.converged and start is not None:
         again = solve_friction(asked, None, tolerance)
         found = again if again.residual < found.residual else found
     if little is None:
         return found.impulses, found.residual, found.stage, found.iterations
-    better, least, more = newton(little, found.impulses)
-    if least < residual:
-        return better, least, found.stage, found.iterations + more
+    better, finer, more = newton(little, found.impulses)
+    if finer < residual:
+        return better, finer, found.stage, found.iterations + more
     return r, residual, "small", steps
+
+
+def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
+    """The rows of islands, bodies that touch one another directly or through others: large ones alone, small ones several at a time
+    up to BUNCH rows, since setting a problem up is work that they share."""
+    free = scene.free
+    both = np.flatnonzero(free[rows.a] & free[rows.b])
+    n = len(scene.mass)
+    graph = sparse.coo_matrix((np.ones(len(both)), (rows.a[both], rows.b[both])), (n, n))
+    label = connected_components(graph, directed=False)[1]
+    mine = label[np.where(free[rows.b], rows.b, rows.a)]
+    order = np.argsort(mine, kind="stable")
+    ends = np.flatnonzero(np.diff(mine[order])) + 1
+    waiting: list[np.ndarray] = []
+    for island in np.split(order, ends):
+        if waiting and len(island) + sum(map(len, waiting)) > BUNCH:
+            yield np.sort(np.concatenate(waiting))
+            waiting = []
+        if len(island) > BUNCH:
+            yield island
+        else:
+            waiting.append(island)
+    if waiting:
+        yield np.sort(np.concatenate(waiting))
+
+
+def rates_after(posed: Posed, q: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """u = Wr + q."""
+    scene = posed.scene
+    p, L = posed.rows.kick(r, len(scene.mass))
+    turning = np.where(scene.free[:, None], apply(posed.inverse, L), 0.0)
+    return q + posed.rows.rates(scene.inverse_mass[:, None] * p, turning)
+
+
+def certificate(posed: Posed, q: np.ndarray, r: np.ndarray) -> float:
+    """E of `carom.numerics.friction.problem` for the whole problem, from its rows: no matrix is formed."""
+    scene, rows = posed.scene, posed.rows
+    u = rates_after(posed, q, r)
+    light = [apply(posed.inverse[body], turn) for body, turn in ((rows.a, rows.turn_a), (rows.b, rows.turn_b))]
+    trace = np.sum((scene.inverse_mass[rows.a] + scene.inverse_mass[rows.b]) * np.sum(rows.linear**2, axis=1))
+    trace += np.sum(rows.turn_a * light[0]) + np.sum(rows.turn_b * light[1])
+    return natural_residual(u, r, q, posed.friction, rows.tangents, len(q) / trace if trace > 0 else 1.0)

@@ -10,11 +10,13 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.as_system import start_of, system_of
 from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
+from carom.bodies.described import axes_of, number, weigh
+from carom.bodies.drives import Drive, drive_of
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
 from carom.bodies.run import Settings, WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
-from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, together, vector
+from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, vector
 from carom.bodies.world_checkpoint import surviving
 from carom.drawing import Film
 from carom.errors import InputError
@@ -58,6 +60,7 @@ class JointSpec:
     length: float | None
     speed: float | None
     collide: bool
+    drive: Drive
 
 
 @dataclass
@@ -153,13 +156,13 @@ class World:
             turning = (
                 vector(spin, 3, f"the spin of {name!r}")
                 if self.dim == 3
-                else np.array([0.0, 0.0, _number(spin, f"the spin of {name!r}")])
+                else np.array([0.0, 0.0, number(spin, f"the spin of {name!r}")])
             )
         where, moving = (
             vector(position, self.dim, f"the position of {name!r}"),
             vector(velocity, self.dim, f"the velocity of {name!r}"),
         )
-        found = None if kind != FREE else _weigh(name, placed, self.dim, *weight)
+        found = None if kind != FREE else weigh(name, placed, self.dim, *weight)
         self.bodies.append(BodySpec(name, kind, placed, found, where, turn, moving, turning))
         return Body(index, name)
 
@@ -178,7 +181,7 @@ class World:
 
     def material(self, friction: float = 0.0, restitution: float = 0.0, *, of: Any = None, between: Any = None) -> None:
         """Friction and restitution: for all pairs, for the pairs `of` one body, or `between` two. The last word counts."""
-        mu, e = _number(friction, "friction"), _number(restitution, "restitution")
+        mu, e = number(friction, "friction"), number(restitution, "restitution")
         if mu < 0 or not 0 <= e <= 1:
             raise InputError(f"friction must be at least 0 and restitution in [0, 1]; got {friction!r} and {restitution!r}")
         pair = None if between is None else frozenset(self._index(body) for body in between)
@@ -197,6 +200,12 @@ class World:
         second: Any = None,
         length: float | None = None,
         speed: float | None = None,
+        strength: float | None = None,
+        limits: Any = None,
+        friction: float | None = None,
+        stiffness: float | None = None,
+        damping: float | None = None,
+        rest: float | None = None,
         collide: bool = False,
         name: str | None = None,
     ) -> str:
@@ -204,7 +213,9 @@ class World:
 
         - `kind`: ball, hinge (about `axis`), slider (along `axis`), universal (`axis` of a, `second` of b), fixed, distance, rope.
         - `at`: the point in space they share; for a distance or a rope, the two points, one on each.
-        - `length`: of a distance or rope, if not the distance of its ends. `speed`: of a motor of a hinge or slider.
+        - `length`: of a distance or rope, if not the distance of its ends.
+        - Of a hinge or slider, for b against a: `speed` of a motor, and its `strength` (the largest torque or force); `limits`
+          (low, high) of the angle or shift from the start; dry `friction`; a spring, `stiffness`, `damping` and `rest`.
         - `collide`: whether the two also collide with each other.
         """
         if kind not in KINDS:
@@ -222,17 +233,19 @@ class World:
                 f"joint {name!r} needs at=, " + ("two points in space, one on each body" if two else "a point in space")
             )
         points = tuple(vector(p, self.dim, f"a point of joint {name!r}") for p in ends)
-        main, other = _axes(kind, axis, second, self.dim, name)
-        if length is not None and not _number(length, f"the length of {name!r}") > 0:
+        main, other = axes_of(kind, axis, second, self.dim, name)
+        if length is not None and not number(length, f"the length of {name!r}") > 0:
             raise InputError(f"the length of joint {name!r} must be positive; got {length!r}")
         if speed is not None and kind not in ("hinge", "slider"):
             raise InputError(f"joint {name!r} is a {kind} and has no motor; hinge and slider have one")
-        self.joints.append(JointSpec(kind, name, i, j, points, main, other, length, speed, collide))
+        said = {"strength": strength, "limits": limits, "friction": friction}
+        drive = drive_of(kind, name, speed, said | {"stiffness": stiffness, "damping": damping, "rest": rest})
+        self.joints.append(JointSpec(kind, name, i, j, points, main, other, length, speed, collide, drive))
         return name
 
     def spring(self, a: Any, b: Any, stiffness: float, at: Any, length: float | None = None, damping: float = 0.0) -> None:
         """A spring (and damper) between two points of space, one on each body; b is None for space itself."""
-        k, c = _number(stiffness, "the stiffness of a spring"), _number(damping, "the damping of a spring")
+        k, c = number(stiffness, "the stiffness of a spring"), number(damping, "the damping of a spring")
         if k < 0 or c < 0:
             raise InputError(f"stiffness and damping must not be negative; got {stiffness!r} and {damping!r}")
         ends = tuple(vector(p, self.dim, "an end of a spring") for p in at)
@@ -339,57 +352,6 @@ class World:
         if run.film is None:
             raise InputError("there is nothing to see: no body has a shape")
         return run.film
-
-
-def _number(value: Any, what: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
-        raise InputError(f"{what} must be a finite number; got {value!r}")
-    return number
-
-
-def _weigh(name: str, placed: list[Placed], dim: int, density: Any, mass: Any, inertia: Any) -> Mass:
-    """Mass, centre and inertia of a free body."""
-    endless = [one.shape for one in placed if one.shape.fixed_only]
-    if endless:
-        raise InputError(f"{type(endless[0]).__name__} cannot move freely: use world.fix or world.prescribe for {name!r}")
-    if (density is None) == (mass is None):
-        raise InputError(f"body {name!r} needs density= or mass=, one of them")
-    given = _number(density if mass is None else mass, f"the {'density' if mass is None else 'mass'} of {name!r}")
-    if given <= 0:
-        raise InputError(f"the {'density' if mass is None else 'mass'} of {name!r} must be positive; got {given}")
-    whole = together([one.mass for one in placed])
-    whole = whole.scaled(given if mass is None else given / whole.volume)
-    if inertia is None:
-        return whole
-    matrix = np.asarray(inertia, float)
-    matrix = np.diag([0.0, 0.0, float(matrix)]) if matrix.shape == () else np.diag(matrix) if matrix.shape == (3,) else matrix
-    moments = np.linalg.eigvalsh(matrix) if matrix.shape == (3, 3) and np.allclose(matrix, matrix.T) else np.array([-1.0])
-    if dim == 3 and (moments[0] <= 0 or moments[0] + moments[1] < moments[2] * (1 - 1e-9)):
-        raise InputError(
-            f"the inertia of {name!r} must be three moments or a symmetric matrix [3, 3], positive, each moment at most the sum of "
-            f"the other two; got {inertia!r}"
-        )
-    if dim == 2 and (np.ndim(inertia) or not float(inertia) > 0):
-        raise InputError(f"the inertia of {name!r} must be a positive number; got {inertia!r}")
-    return Mass(whole.volume, whole.center, matrix)
-
-
-def _axes(kind: str, axis: Any, second: Any, dim: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The axis of a joint and one across it."""
-    needs = kind == "universal" or (dim == 3 and kind == "hinge") or kind == "slider"
-    if needs and (axis is None or (kind == "universal" and second is None)):
-        raise InputError(f"joint {name!r} is a {kind} and needs axis=" + (" and second=" if kind == "universal" else ""))
-    main = np.array([1.0, 0.0, 0.0]) if axis is None else vector(axis, dim, f"the axis of joint {name!r}")
-    other = np.eye(3)[int(np.argmin(np.abs(main)))] if second is None else vector(second, dim, f"the second axis of joint {name!r}")
-    if not np.any(main) or np.linalg.norm(np.cross(main, other)) <= 1e-12 * np.linalg.norm(main) * np.linalg.norm(other):
-        raise InputError(f"the axes of joint {name!r} must not be zero or parallel; got {axis!r} and {second!r}")
-    if kind == "universal" and abs(main @ other) > 1e-9 * np.linalg.norm(main) * np.linalg.norm(other):
-        raise InputError(f"the axes of the universal joint {name!r} must be at right angles; got {axis!r} and {second!r}")
-    return main / np.linalg.norm(main), other / np.linalg.norm(other)
 
 
 __all__ = ["Body", "World"]

@@ -41,7 +41,7 @@ def test_gaps_are_those_of_detection(first, second):
     for _ in range(4):
         turn = lambda: rng.uniform(0, 6) if dim == 2 else quaternions.normalise(rng.normal(size=4))  # noqa: E731
         world = World(gravity=[0.0] * dim)
-        world.add(first, density=1, position=rng.uniform(-0.5, 0.5, dim) + [*[0.0] * (dim - 1), 1.2], orientation=turn())
+        world.add(first, density=1, position=rng.uniform(-0.5, 0.5, dim) + 1.2 * np.eye(dim)[-1], orientation=turn())
         if second.fixed_only:
             world.fix(second)
         else:

@@ -1,5 +1,6 @@
 """What every shape tells: its volume, centre and inertia, how far it reaches, and the polytope at its core if it has one."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,16 +78,16 @@ def steiner(d: np.ndarray) -> np.ndarray:
     return (d @ d) * np.eye(3) - np.outer(d, d)
 
 
-class Shape:
+class Shape(ABC):
     """A shape in its own frame. Subclasses say what they are; sizes are checked when they are made."""
 
     dim = 3
     fixed_only = False  # an endless or hollow thing that can only belong to a fixed or prescribed body
 
     @property
+    @abstractmethod
     def mass(self) -> Mass:
         """Volume, centre and second moments for density 1."""
-        raise NotImplementedError
 
     @property
     def core(self) -> Polytope | None:
@@ -94,13 +95,16 @@ class Shape:
         return None
 
     @property
+    @abstractmethod
     def reach(self) -> float:
         """The largest distance from the origin of the shape to a point of it."""
-        raise NotImplementedError
 
     def support(self, direction: np.ndarray) -> np.ndarray:
         """The point of the shape that lies farthest in a direction [3]."""
-        raise NotImplementedError
+        core = self.core
+        if core is None:
+            raise InputError(f"{self._name()} is endless or hollow: no point of it lies farthest in a direction")
+        return core.points[np.argmax(core.points @ direction)] + core.radius * direction / np.linalg.norm(direction)
 
     @property
     def volume(self) -> float:

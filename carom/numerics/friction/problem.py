@@ -94,18 +94,7 @@ class FrictionProblem:
         """The certificate E(r) of (3), from r alone."""
         if len(r) == 0:
             return 0.0
-        u, rho, size = self.velocities(r), self.step, max(np.linalg.norm(self.q), self.least_size)
-        shape = (len(self.friction), 1 + self.tangents)
-        rows, rates = r[: self.contact_rows].reshape(shape), u[: self.contact_rows].reshape(shape).copy()
-        rates[:, 0] += self.friction * norm(rates[:, 1:])
-        change = rows - project_coulomb(rows - rho * rates, self.friction)
-        total = np.hypot(np.linalg.norm(change), np.linalg.norm(rho * u[self.contact_rows :]))
-        total += np.finfo(float).eps * np.linalg.norm(
-            r
-        )  # impulses beyond 1/eps would swallow ρũ, and an impossible problem look solved
-        if not np.isfinite(total):
-            return np.inf
-        return float(total / (rho * size)) if size > 0 else float(total > 0)
+        return natural_residual(self.velocities(r), r, self.q, self.friction, self.tangents, self.step, self.least_size)
 
     def islands(self) -> list[np.ndarray]:
         """The rows of each connected part: contacts that share a moving body, directly or through others."""
@@ -137,6 +126,24 @@ class FrictionProblem:
         inner = lambda A: A[live][:, live]  # noqa: E731
         M, inverse = inner(self.mass), inner(self.inverse_mass)
         return FrictionProblem(q, friction, self.tangents, None, H.tocsr()[live].tocsc(), M, inverse, size)
+
+
+def natural_residual(
+    u: np.ndarray, r: np.ndarray, q: np.ndarray, friction: np.ndarray, tangents: int, rho: float, least_size: float = 0.0
+) -> float:
+    """E of (3) from velocities u and impulses r; contacts first, then bilateral rows."""
+    shape = (len(friction), 1 + tangents)
+    edge = len(friction) * (1 + tangents)
+    rows, rates = r[:edge].reshape(shape), u[:edge].reshape(shape).copy()
+    rates[:, 0] += friction * norm(rates[:, 1:])
+    change = rows - project_coulomb(rows - rho * rates, friction)
+    total = np.hypot(np.linalg.norm(change), np.linalg.norm(rho * u[edge:]))
+    # Impulses beyond 1/eps would swallow ρũ, and an impossible problem look solved.
+    total += np.finfo(float).eps * np.linalg.norm(r)
+    size = max(np.linalg.norm(q), least_size)
+    if not np.isfinite(total):
+        return np.inf
+    return float(total / (rho * size)) if size > 0 else float(total > 0)
 
 
 def project_coulomb(p: np.ndarray, friction: np.ndarray) -> np.ndarray:

@@ -1,0 +1,55 @@
+"""Rows of joints whose force has a bound: motors with a strength, and dry friction.
+
+    |f| ≤ bound and ċ = speed;   or f = bound and ċ ≤ speed;   or f = −bound and ċ ≥ speed                                      (1)
+
+Each such row holds its speed, or pushes as hard as it can. Those that hold are solved for with everything else, those that push are
+forces; whoever breaks (1) changes sides, until nobody does.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from carom.bodies.velocity import Answer, Posed, solve_velocities
+
+ROUNDS = 40
+SLACK = 1e-12  # relative: a row this near to its bound is there
+
+
+def solve_bounded(
+    posed: Posed, v: np.ndarray, L: np.ndarray, offset: np.ndarray, start: np.ndarray | None, tolerance: float, h: float
+) -> Answer:
+    """`solve_velocities` with (1) for the rows of joints that have a bound."""
+    bound = h * np.array(posed.joints.bound)
+    if not np.any(np.isfinite(bound)):
+        return solve_velocities(posed, v, L, offset, start, tolerance)
+    edge, total = len(posed.rows.a) - len(posed.joints), len(posed.rows.a)
+    pushing = np.zeros(len(bound))  # −1, 0 (holds) or 1
+    answer = None
+    for _ in range(ROUNDS):
+        answer = _with(posed, v, L, offset, start, tolerance, pushing * np.where(np.isfinite(bound), bound, 0.0), pushing == 0)
+        f, wrong = answer.impulses[edge:], (answer.u + offset)[edge:]
+        too_hard = (pushing == 0) & (np.abs(f) > bound * (1 + SLACK))
+        too_far = (pushing != 0) & (pushing * wrong > SLACK * np.max(np.abs(offset), initial=1e-300))
+        if not np.any(too_hard | too_far):
+            return answer
+        pushing = np.where(too_hard, np.sign(f), np.where(too_far, 0.0, pushing))
+    assert answer is not None and total
+    return replace(answer, converged=False)
+
+
+def _with(posed: Posed, v, L, offset, start, tolerance: float, push: np.ndarray, holds: np.ndarray) -> Answer:
+    """The answer where some rows of joints push with given impulses and the others hold."""
+    if np.all(holds):
+        return solve_velocities(posed, v, L, offset, start, tolerance)
+    edge, n = len(posed.rows.a) - len(posed.joints), len(posed.scene.mass)
+    given = np.concatenate([np.zeros(edge), push])
+    p, dL = posed.rows.kick(given, n)
+    free = posed.scene.free[:, None]
+    v, L = np.where(free, v + posed.scene.inverse_mass[:, None] * p, v), np.where(free, L + dL, L)
+    kept = np.flatnonzero(holds)
+    rows = np.concatenate([np.arange(edge), edge + kept])
+    answer = solve_velocities(posed.joined_by(kept), v, L, offset[rows], None if start is None else start[rows], tolerance)
+    impulses = given.copy()
+    impulses[rows] = answer.impulses
+    return replace(answer, impulses=impulses, u=posed.rates(answer.v, answer.L))
