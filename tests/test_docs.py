@@ -73,11 +73,11 @@ def test_every_page_with_code_is_run():
     assert with_code <= listed, sorted(with_code - listed)
 
 
+CODED = ["first-steps", "own-system", "own-method", "many", "bodies", "joints", "rotations", "friction-in-space", "control", "chaos"]
+
+
 @pytest.mark.stress
-@pytest.mark.parametrize(
-    "name",
-    ["first-steps", "own-system", "own-method", "many", "bodies", "joints", "rotations", "friction-in-space", "control", "chaos"],
-)
+@pytest.mark.parametrize("name", [*CODED, "contact-laws"])
 def test_the_code_on_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.DOTALL)

@@ -21,8 +21,8 @@ def sliding_velocity(velocity: Any, angular_velocity: Any, arm: Any, normal: Any
     """(1): how fast the material point at `arm` from the centre of mass slides along a surface with this `normal`.
 
     In the plane `velocity`, `arm` and `normal` have two entries and `angular_velocity` is a number: the result has one. In space
-    all have three, and the result has two, along tangents that are perpendicular to one another. All in one frame, that of the world.
-    For two bodies subtract the results, with the same normal.
+    all have three, and the result has two, along tangents that are perpendicular to one another. All in the frame of the world. For
+    two bodies subtract the results, with the same normal.
     """
     v, w, r, n = (jnp.asarray(x, float) for x in (velocity, angular_velocity, arm, normal))
     shapes = [x.shape for x in (v, r, n)]

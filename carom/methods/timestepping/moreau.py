@@ -158,9 +158,8 @@ def _meet_if_near(motion: Motion, q, v, t, dt) -> Closed:
 
 
 def _held_within(motion: Motion, contacts: ContactRows, q, v, t, dt) -> Float[Array, " faces"]:
-    """How far what rests may be off: the velocity of a resting contact is zero to the rounding of what forces change in a step, also
-    where the coordinates themselves are zero and have no rounding to speak of. Only to obstacles with several faces it does not
-    apply."""
+    """How far what rests may be off: the velocity of a resting contact is zero to the rounding of what forces change in a step,
+    also where the coordinates themselves are zero and have no rounding to speak of."""
     if not contacts.plain:
         return jnp.zeros(contacts.num_contacts)
     change = jax.jvp(lambda x: contacts.faces(x, t), (q,), (motion.acceleration(q, v, t),))[1]
