@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-SIZES = {8: 300, 12: 300, 50: 100}  # discs: steps
+SIZES = {8: 300, 12: 200, 50: 30}  # discs: steps
 RADIUS, FRICTION, RESTITUTION = 0.1, 0.5, 0.3
 LIMIT = 400  # seconds for one size; what takes longer is given up
 

@@ -75,7 +75,11 @@ def _stopping_distance(v0):
     return float(0.5 * v0 * np.sum(w * v / (np.asarray(_stribeck(v)) * G)))
 
 
-@pytest.mark.parametrize(("method", "order"), [(carom.MoreauJean(), 1), (carom.TimeDG(1), 2)], ids=["MoreauJean", "TimeDG"])
+@pytest.mark.parametrize(
+    ("method", "order"),
+    [(carom.MoreauJean(), 1), pytest.param(carom.TimeDG(1), 2, marks=pytest.mark.stress)],
+    ids=["MoreauJean", "TimeDG"],
+)
 def test_stopping_distance_with_a_stribeck_law(method, order):
     exact = _stopping_distance(2.0)
     errors = []
@@ -89,7 +93,9 @@ def test_stopping_distance_with_a_stribeck_law(method, order):
     assert abs(constant - exact) > 20 * errors[1]  # the kinetic value alone is another distance
 
 
-@pytest.mark.parametrize("method", [carom.MoreauJean(), carom.TimeDG(1)], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "method", [carom.MoreauJean(), pytest.param(carom.TimeDG(1), marks=pytest.mark.stress)], ids=lambda m: type(m).__name__
+)
 def test_static_friction_holds_up_to_its_own_threshold(method):
     """At rest a block holds up to tan = μ_s; in motion it speeds up beyond tan = μ_k, by g cos (tan − μ_k)."""
     rest = lambda tan, v=0.0: carom.solve(STATIC, method, [0.0, 0.0], [v, 0.0], dt=0.01, num_steps=50, params={"tan": tan})  # noqa: E731
@@ -155,6 +161,7 @@ def test_a_disc_stays_on_a_slope_up_to_the_ellipse():
         assert bool(np.max(np.abs(run.v)) <= 1e-13) == stays
 
 
+@pytest.mark.stress
 def test_drilling_friction_stops_a_spinning_body():
     """In space: I ω̇ = −arm · m g about the vertical, while the point of contact rests."""
     inertia, arm = 0.1, 0.02
