@@ -40,6 +40,7 @@ from carom.xla.trees import choose
 SIMULTANEOUS = ("reflections", "impulse")
 MAX_ROUNDS = 100
 PATIENCE = 20
+NO_TARGET = 1e-12  # of the rates: less is no restitution but rounding of a velocity that should be zero
 REPLAYED_ROUNDS = 24  # rounds through which derivatives are carried
 
 
@@ -187,7 +188,12 @@ def friction_law(G, rates, target, friction, members, differentiable: bool = Fal
 
 
 def law_without_gain(G, rates, target, friction, members, gain, tolerance, differentiable: bool = False) -> Multipliers:
-    """`friction_law` with the largest share of the target, the rates after an impact, that adds no energy."""
+    """`friction_law` with the largest share of the target, the rates after an impact, that adds no energy.
+
+    What is gained without a target is gained with any share of it: where contacts only press, and forces close what was just
+    opening, no share is looked for."""
+    idle = jnp.max(jnp.where(members, jnp.abs(target), 0.0)) <= NO_TARGET * jnp.max(jnp.abs(rates))
+    tolerance = jnp.where(idle, jnp.inf, tolerance)
     share, solution = largest_share(lambda share: friction_impulses(G, rates, share * target, friction, members), gain, tolerance)
     if not differentiable:
         return solution

@@ -209,7 +209,8 @@ class _Loop:
         kept = asked & (status == OK)
         history = write_row(run.history, run.steps, jnp.concatenate([end.q, end.p, run.control]))
         record = None if run.record is None else write_row(run.record, run.steps, end.record)
-        void = (status == TABLE_FULL) | (status == CONTACTS_FULL) | (status == STOPPED)  # what it wrote into the table does not count
+        # What a step that is not taken wrote into the table does not count.
+        void = (status == TABLE_FULL) | (status == CONTACTS_FULL) | (status == STOPPED)
         num_impacts = jnp.where(void | ~asked, run.num_impacts, end.num_impacts)
         q, p, memory, signs = choose(kept, (end.q, end.p, end.memory, signs), (run.q, run.p, run.memory, run.signs))
         status = jnp.where(asked, status, run.status).astype(jnp.int32)

@@ -71,8 +71,8 @@ def check_slips(system: System, params: Any, q: np.ndarray, t: float) -> None:
             if touches and carried and not np.any(tangents[faces][:, :, turn] > 1e-12):
                 name = f"contact {contact.name!r}" if contact.name else "a contact"
                 raise InputError(
-                    f"the slip of {name} moves with a body but not with its turning: it is the velocity of the centre, which would be "
-                    "braked even while the body rolls. Friction acts on the material point that touches, v + ω × r: write "
+                    f"the slip of {name} moves with a body but not with its turning: it is the velocity of the centre, which would "
+                    "be braked even while the body rolls. Friction acts on the material point that touches, v + ω × r: write "
                     "carom.sliding_velocity(*carom.rigid_velocity(q, v), arm, normal)"
                 )
 

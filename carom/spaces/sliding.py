@@ -1,7 +1,7 @@
 """The sliding velocity of a material point: what `slip` of a contact means.
 
-Friction acts on the two material points that touch. On a body with velocity v and angular velocity ω, the point at r from the centre
-of mass moves with
+Friction acts on the two material points that touch. On a body with velocity v and angular velocity ω, the point at r from the
+centre of mass moves with
 
     u = v + ω × r,        and slides with the part of u along the surface, u − (u·n) n.                                  (1)
 
@@ -20,9 +20,9 @@ from carom.spaces.rotations import join, rotate, split
 def sliding_velocity(velocity: Any, angular_velocity: Any, arm: Any, normal: Any) -> Float[Array, " m"]:
     """(1): how fast the material point at `arm` from the centre of mass slides along a surface with this `normal`.
 
-    In the plane `velocity`, `arm` and `normal` have two entries and `angular_velocity` is a number: the result has one. In space all
-    have three, and the result has two, along tangents that are perpendicular to one another. All in one frame, that of the world.
-    For two bodies subtract the results, with the same normal.
+    In the plane `velocity`, `arm` and `normal` have two entries and `angular_velocity` is a number: the result has one. In space
+    all have three, and the result has two, along tangents that are perpendicular to one another. All in the frame of the world. For
+    two bodies subtract the results, with the same normal.
     """
     v, w, r, n = (jnp.asarray(x, float) for x in (velocity, angular_velocity, arm, normal))
     shapes = [x.shape for x in (v, r, n)]

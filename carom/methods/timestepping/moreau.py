@@ -15,6 +15,7 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.system.near import Near, near_contacts
+from carom.system.touching import STICKING, ContactRows
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20
@@ -76,7 +77,11 @@ class MoreauJean(Timestepping):
         return super().refuses(needs)
 
     def near(self, motion: Motion, q, v, t, dt) -> Near | None:
-        return near_contacts(motion.mechanics.contacts, q + 0.5 * dt * v, v, t + 0.5 * dt, dt)  # (4)
+        contacts = motion.mechanics.contacts
+        if contacts.has_room:
+            return None
+        middle = q + 0.5 * dt * v, v, t + 0.5 * dt
+        return near_contacts(contacts, *middle, dt, _held_within(motion, contacts, *middle, dt))  # (4)
 
     def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
         return _step(self, motion, q, v, t, dt, differentiable)
@@ -152,9 +157,18 @@ def _meet_if_near(motion: Motion, q, v, t, dt) -> Closed:
     return jax.lax.cond(motion.any_near, meet, lambda *_: nothing, q, v, t)
 
 
+def _held_within(motion: Motion, contacts: ContactRows, q, v, t, dt) -> Float[Array, " faces"]:
+    """How far what rests may be off: the velocity of a resting contact is zero to the rounding of what forces change in a step,
+    also where the coordinates themselves are zero and have no rounding to speak of."""
+    if not contacts.plain:
+        return jnp.zeros(contacts.num_contacts)
+    change = jax.jvp(lambda x: contacts.faces(x, t), (q,), (motion.acceleration(q, v, t),))[1]
+    return jax.lax.stop_gradient(STICKING * dt**2 * jnp.abs(change))
+
+
 def _meet(motion: Motion, q, v, t, dt) -> Closed:
     """(4): the contacts of a step."""
-    gap_rounding = motion.contacts.gap_rounding(q, v, t, dt)
+    gap_rounding = motion.contacts.gap_rounding(q, v, t, dt) + _held_within(motion, motion.contacts, q, v, t, dt)
     touching = motion.contacts.gaps(q, t) <= gap_rounding
     pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) if motion.remembers_rest else 0.0
     return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding, pace)
