@@ -22,8 +22,8 @@ RATE = 148.0  #                          pictures per second
 WIDTH, MASS, INERTIA = 0.1048, 0.37, 0.00081
 GRAVITY = 9.81
 CLEAR = 0.01  #                          metres: a picture with all corners this high is one of free flight
-SUBSTEPS = 1  #                          steps of the simulation to a picture
-FRICTIONS, RESTITUTIONS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+SUBSTEPS = 2  #                          steps of the simulation to a picture
+FRICTIONS, RESTITUTIONS = (0.1, 0.15, 0.2, 0.3), (0.0, 0.15, 0.3, 0.45)
 CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 CORNERS = 0.5 * WIDTH * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
 
@@ -133,7 +133,7 @@ def fit(tosses: Sequence[Toss]) -> Iterator[tuple[float, float, float]]:
     """(friction, restitution, mean score) for all pairs that are tried: first friction with a middling restitution, then
     restitution with the best friction, then friction again."""
     tried: dict[tuple[float, float], float] = {}
-    mu, e = 0.2, 0.2
+    mu, e = FRICTIONS[1], RESTITUTIONS[2]
     for line in ([(m, None) for m in FRICTIONS], [(None, r) for r in RESTITUTIONS], [(m, None) for m in FRICTIONS]):
         for m, r in line:
             pair = (mu if m is None else m, e if r is None else r)
