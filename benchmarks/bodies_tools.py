@@ -1,8 +1,7 @@
 """`python -m benchmarks.bodies_tools`: scenes of bodies with known answers, by carom and by other tools, in one run.
 
 Each tool runs in the interpreter that has it: MuJoCo and pymunk in the one that `PEERS_PYTHON` names (or this one), Siconos in the
-one that `SICONOS_PYTHON` names (or /usr/bin/python3). One that is missing is a row with the reason. Written to bodies.md beside this
-file.
+one that `SICONOS_PYTHON` names (or /usr/bin/python3). One that is missing is a row with the reason. Written to bodies.md here.
 """
 
 import argparse
@@ -28,6 +27,13 @@ ABOUT = {
     "stack": "ten boxes, at rest; drift: the largest way of any of them after one second",
     "balls": "27 balls that fall into a box of 0.4 m; drift: the same between the last two samples (they have not come to rest)",
 }
+
+WORDS = (
+    "Penetration and drift are computed alike for all, from the positions at twenty samples, in metres; the speed is the largest",
+    "at the end. The residual is what each tool says of the contact problem it solves: carom's certificate E of Coulomb's law, the",
+    "error of Siconos' solver (asked for 1e-8), the gradient of MuJoCo's soft problem; pymunk says nothing. Tools are as they come,",
+    "but for a friction of 0.5 without pyramid, and for pymunk a slop of 1e-6 and 50 iterations.",
+)
 
 
 def carom_side(name: str, dim: int, steps: int) -> dict:
@@ -112,13 +118,10 @@ def main(argv: list[str] | None = None) -> None:
     lines = [
         "# Scenes of bodies, beside other tools",
         "",
-        f"Written by `python -m benchmarks.bodies_tools` in one run, steps of {DT:g} s. {platform.machine()}, one core each; CPU time, not",
-        f"the clock, since other work shares the machine (load average {os.getloadavg()[0]:.1f} at the start).",
+        f"Written by `python -m benchmarks.bodies_tools` in one run, steps of {DT:g} s. {platform.machine()}, one core each;",
+        f"CPU time, not the clock, since other work shares the machine (load average {os.getloadavg()[0]:.1f} at the start).",
         "",
-        "Penetration and drift are computed alike for all, from the positions at twenty samples, in metres; the speed is the largest at",
-        "the end. The residual is what each tool says of the contact problem it solves: carom's certificate E of Coulomb's law, the",
-        "error of Siconos' solver (asked for 1e-8), the gradient of MuJoCo's soft problem; pymunk says nothing. Tools are as they come,",
-        "but for a friction of 0.5 without pyramid, and for pymunk a slop of 1e-6 and 50 iterations.",
+        *WORDS,
     ]
     for name, about in ABOUT.items():
         steps = max(20, round(STEPS[name] * chosen.scale))
