@@ -13,6 +13,7 @@ import typer
 
 from carom.cli.bench import bench
 from carom.cli.info import info
+from carom.cli.measuring import impacts, tosses
 from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_grid, settable
 from carom.cli.reproducing import DISCOVER_EPILOG, EPILOG, discover, reproduce
 from carom.cli.terminal import (
@@ -278,6 +279,8 @@ def sweep(
 
 study_app = typer.Typer(no_args_is_help=True, help="Measure what the methods promise.")
 app.add_typer(study_app, name="study")
+study_app.command()(impacts)
+study_app.command()(tosses)
 
 
 @study_app.command(epilog="`carom study convergence --degrees 3 --out out` · up to degree 3; picture and numbers into `out/`")
