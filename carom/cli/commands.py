@@ -28,7 +28,7 @@ from carom.cli.terminal import (
     plain,
     speak_plainly,
 )
-from carom.cli.watching import play, view
+from carom.cli.watching import gallery, play, view
 from carom.cli.writing import check_out, write
 
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
@@ -47,6 +47,7 @@ app.command()(bench)
 app.command()(info)
 app.command()(view)
 app.command()(play)
+app.command()(gallery)
 
 
 def main() -> None:

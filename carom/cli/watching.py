@@ -54,3 +54,26 @@ def keep_open(page: Any, no_browser: bool) -> None:
     if not no_browser:
         page.show()
     page.wait()
+
+
+def gallery(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Names from `carom list`; all of them by default.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder.")] = Path("gallery"),
+) -> None:
+    """Write pages to play with, one for each model, with a choice of parameters: they work from the folder, without a network."""
+    from carom.cli.terminal import console, folder
+    from carom.live.gallery import write_gallery
+    from carom.models import ALL
+    from carom.running.progress import Bar
+
+    try:
+        chosen = {known_model(name): ALL[name] for name in (models or ALL)}
+        folder(out)
+    except ValueError as error:
+        fail(str(error), BAD_INPUT)
+    with Bar() as bar:
+        for done, name in enumerate(write_gallery(out, chosen), 1):
+            bar.update(done / len(chosen), f"{name} ({done} of {len(chosen)})")
+    console().print(f"written: {out / 'index.html'} and {len(chosen)} page{'' if len(chosen) == 1 else 's'}", highlight=False)
