@@ -142,7 +142,7 @@ class _March:
                 except KeyboardInterrupt:
                     interrupt.asked = True
                 share = max(self.done / self.total, self.impacts / self.max_impacts)
-                bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts")
+                bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts", self.done)
         unfinished = interrupt.asked and self.done < self.total and self.code == OK and self.impacts < self.max_impacts
         if unfinished and self.disk is not None:
             self.disk.commit(self.done, self.state, self.seconds)

@@ -68,10 +68,16 @@ def slide(browser: Browser, name: str, keys: list[str]) -> None:
     """Move a slider as the keyboard does."""
     browser.run(f"document.querySelector('[role=slider][aria-label={json.dumps(name)}]').focus()")
     for key in keys:
-        for kind in ("keyDown", "keyUp"):
-            browser.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Home": 36, "End": 35}.get(key, 39)
-            )
+        press(browser, key, key, {"Home": 36, "End": 35}[key])
+
+
+def press(browser: Browser, key: str, code: str, number: int) -> None:
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
+
+
+def says(browser: Browser, text: str) -> None:
+    browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", 40)
 
 
 # -- who may look --------------------------------------------------------------------------------------------------------
@@ -237,7 +243,8 @@ def test_a_run_that_failed_is_shown_as_such_and_names_are_inert(browser, tmp_pat
     assert not run.status.ok
     run.save(tmp_path / "run.zarr")
     with view_file(tmp_path / "run.zarr", show=False) as page:
-        visit(browser, page, dark=True, width=390, height=700)
+        visit(browser, page, dark=True)
+        browser.size(390, 700)  # a phone
         says(browser, "failed: step")
         browser.wait("document.documentElement.dataset.mantineColorScheme === 'dark'")
         page.player.next_impact()
