@@ -48,6 +48,20 @@ def play(
     keep_open(page, no_browser)
 
 
+def run_watched(problem: Any, method: Any, num_steps: int, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Run a model with a page open; the solution, and the page, which stays open after the run."""
+    from carom.live.watched import WatchedRun
+
+    watched = WatchedRun(problem, method, num_steps, options)
+    typer.echo(f"watch it: {watched.page.address}", err=True)
+    watched.page.show()
+    try:
+        return watched.finish(), watched.page
+    except KeyboardInterrupt:
+        watched.stop.set()
+        return watched.finish(), watched.page
+
+
 def keep_open(page: Any, no_browser: bool) -> None:
     """Say the address, open it, and stay until Ctrl-C."""
     typer.echo(f"open {page.address}\nCtrl-C ends it.")

@@ -19,7 +19,7 @@ class Bar:
         return self
 
     def update(self, share: float, text: str, count: int | None = None) -> None:
-        """`share` of the work is done, from 0 to 1; of things that are counted, also how many: the bar then says how many a second."""
+        """`share` of the work is done, from 0 to 1; where things are counted, the bar says how many a second."""
         if count is not None:
             text = f"{text}  {self._rate(count)}"
         if not self.wanted or (self.bar is None and time.perf_counter() - self.clock < self.patience):
