@@ -169,7 +169,7 @@ def test_a_dragged_body_follows(browser, played):
     """The hand is a mouse on the canvas: pressed on the particle, moved upwards, held there."""
     ground, page = played.ground, played.page
     ground.restart()
-    visit(browser, page)
+    visit(browser, page, width=900)  # the panel must not lie over the particle
     place = _on_screen(page, ground.player.footage.centre(0, ground.player.now))
     ground.player.speed = 0.25
     high = place[0], place[1] - 90
@@ -180,7 +180,7 @@ def test_a_dragged_body_follows(browser, played):
     for k in range(1, 11):
         y = place[1] + (high[1] - place[1]) * k / 10
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=y, button="left", buttons=1)
-    until(lambda: ground.hand is not None, 30)
+    until(lambda: ground.hand is not None, 60)
     for player in ground.players:
         player.play(True)
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1, 60)  # against gravity
