@@ -58,6 +58,7 @@ API = {
     ],
     "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
     "Models": ["carom.models.model.Model", "carom.models.world_model.WorldModel", "carom.models"],
+    "Live": ["carom.live.viewing", "carom.live.playground.Playground", "carom.live.player.Player"],
     "Errors": ["carom.errors"],
 }
 
@@ -166,6 +167,8 @@ def _gallery() -> dict[str, str | bytes]:
             hits = f"{len(run.impacts)} impact{'' if len(run.impacts) == 1 else 's'} in {run.num_steps} steps"
             lines.append(f"## {name}\n\n{model.about[0].upper()}{model.about[1:]} ({hits}, {type(run.method).__name__}).\n")
             lines.append(f"![{model.about}](gallery/{name}.png)\n")
+            made[f"gallery/play/{name}.html"] = _playable(name, factory, Path(folder))
+            lines.append(f"[Play with it](gallery/play/{name}.html), at a few values of its parameters: one file, nothing to install.\n")
             if name == "star":
                 run.animate(Path(folder) / "star.gif", fps=15, width=5)
                 run.report(Path(folder) / "star.html")
@@ -182,6 +185,15 @@ def _gallery() -> dict[str, str | bytes]:
             lines.append(f"## {name}\n\n{told}\n\n![{scene.about}](gallery/{name}.gif)\n")
     made["gallery.md"] = "\n".join(lines)
     return made
+
+
+def _playable(name: str, factory: Any, folder: Path) -> bytes:
+    """The page of a model with a choice of parameters."""
+    from carom.live.gallery import write_page
+
+    page = folder / f"play-{name}.html"
+    write_page(name, factory, page)
+    return page.read_bytes()
 
 
 def _run(model: Any) -> Any:

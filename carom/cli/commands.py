@@ -29,7 +29,7 @@ from carom.cli.terminal import (
     plain,
     speak_plainly,
 )
-from carom.cli.watching import play, view
+from carom.cli.watching import gallery, play, run_watched, view
 from carom.cli.writing import check_out, write
 
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
@@ -48,6 +48,7 @@ app.command()(bench)
 app.command()(info)
 app.command()(view)
 app.command()(play)
+app.command()(gallery)
 
 
 def main() -> None:
@@ -145,6 +146,7 @@ def run(
     checkpoint: Annotated[
         Path | None, typer.Option(help="A *.zarr to write on the way; the same command goes on with it.", show_default=False)
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Watch it in the browser while it is computed, until Ctrl-C.")] = False,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
 ) -> None:
     """Simulate a model and say what became of its energy."""
@@ -163,16 +165,22 @@ def run(
         fail(str(error), BAD_INPUT)
     try:
         num_steps = steps if steps is not None else MOST_STEPS if impacts is not None else problem.num_steps
-        solution = problem.solve(
-            method,
-            dt=problem.dt if dt is None else dt,
-            num_steps=num_steps,
-            max_impacts=impacts,
-            params=changes,
-            checkpoint=checkpoint,
-            progress=False if no_progress else None,
-            throw=False,
-        )
+        page, step = None, problem.dt if dt is None else dt
+        if live:
+            if impacts is not None or checkpoint is not None:
+                fail("--live goes with --steps, not with --impacts or --checkpoint", BAD_INPUT)
+            solution, page = run_watched(problem, method, num_steps, {"dt": step, "params": changes})
+        else:
+            solution = problem.solve(
+                method,
+                dt=step,
+                num_steps=num_steps,
+                max_impacts=impacts,
+                params=changes,
+                checkpoint=checkpoint,
+                progress=False if no_progress else None,
+                throw=False,
+            )
     except CaromError as error:
         fail(str(error), BAD_INPUT)
     summary = plain(
@@ -186,6 +194,8 @@ def run(
         console().print(outcome(solution, rule))
     if out is not None:
         write(out, solution, summary, quiet=as_json)
+    if page is not None:
+        page.wait()
     if not solution.status.ok:
         fail(solution.status.message, FAILED)
     if solution.status.name == "interrupted":

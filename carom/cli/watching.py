@@ -48,9 +48,46 @@ def play(
     keep_open(page, no_browser)
 
 
+def run_watched(problem: Any, method: Any, num_steps: int, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Run a model with a page open; the solution, and the page, which stays open after the run."""
+    from carom.live.watched import WatchedRun
+
+    watched = WatchedRun(problem, method, num_steps, options)
+    typer.echo(f"watch it: {watched.page.address}", err=True)
+    watched.page.show()
+    try:
+        return watched.finish(), watched.page
+    except KeyboardInterrupt:
+        watched.stop.set()
+        return watched.finish(), watched.page
+
+
 def keep_open(page: Any, no_browser: bool) -> None:
     """Say the address, open it, and stay until Ctrl-C."""
     typer.echo(f"open {page.address}\nCtrl-C ends it.")
     if not no_browser:
         page.show()
     page.wait()
+
+
+def gallery(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Names from `carom list`; all of them by default.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder.")] = Path("gallery"),
+) -> None:
+    """Write pages to play with, one for each model, with a choice of parameters: they work from the folder, without a network."""
+    from carom.cli.terminal import console, folder
+    from carom.live.gallery import write_gallery
+    from carom.models import ALL
+    from carom.running.progress import Bar
+
+    try:
+        chosen = {known_model(name): ALL[name] for name in (models or ALL)}
+        folder(out)
+    except ValueError as error:
+        fail(str(error), BAD_INPUT)
+    with Bar() as bar:
+        for done, name in enumerate(write_gallery(out, chosen), 1):
+            bar.update(done / len(chosen), f"{name} ({done} of {len(chosen)})")
+    console().print(f"written: {out / 'index.html'} and {len(chosen)} page{'' if len(chosen) == 1 else 's'}", highlight=False)

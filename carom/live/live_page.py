@@ -77,6 +77,8 @@ class LivePage:
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
         away = 2 * away if self.player.growing else away  # nobody knows yet where it goes
         side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
+        right = np.cross(-side, [0.0, 0.0, 1.0])
+        middle = middle + 0.15 * away * right / np.linalg.norm(right)  # the panel lies over the right of the page
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
         camera.near, camera.far = 1e-3 * away, 1e3 * away

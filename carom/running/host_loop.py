@@ -123,7 +123,7 @@ class March:
                 except KeyboardInterrupt:
                     interrupt.asked = True
                 share = max(self.done / self.total, self.impacts / self.max_impacts)
-                bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts")
+                bar.update(share, f"step {self.done:,}  {self.impacts:,} impacts", self.done)
         unfinished = interrupt.asked and self._goes_on()
         if unfinished and self.disk is not None:
             self.disk.commit(self.done, self.rows_now(), self.seconds, self.contact_rows)

@@ -13,12 +13,15 @@ class Bar:
         self.patience = 1.0 if wanted is None else 0.0
         self.clock = time.perf_counter()
         self.bar: Any = None
+        self.first: tuple[float, int] | None = None
 
     def __enter__(self) -> "Bar":
         return self
 
-    def update(self, share: float, text: str) -> None:
-        """`share` of the work is done, from 0 to 1."""
+    def update(self, share: float, text: str, count: int | None = None) -> None:
+        """`share` of the work is done, from 0 to 1; where things are counted, the bar says how many a second."""
+        if count is not None:
+            text = f"{text}  {self._rate(count)}"
         if not self.wanted or (self.bar is None and time.perf_counter() - self.clock < self.patience):
             return
         if self.bar is None:
@@ -30,6 +33,14 @@ class Bar:
             self.bar.start()
             self.task = self.bar.add_task(text, total=1.0)
         self.bar.update(self.task, completed=share, description=text)
+
+    def _rate(self, count: int) -> str:
+        """From the first time that something was counted: compiling is not slowness."""
+        now = time.perf_counter()
+        if self.first is None:
+            self.first = (now, count)
+        seconds = now - self.first[0]
+        return f"{(count - self.first[1]) / seconds:,.0f}/s" if seconds > 0.2 else ""
 
     def __exit__(self, *_: Any) -> None:
         if self.bar is not None:

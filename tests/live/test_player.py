@@ -57,7 +57,7 @@ def test_rotations_are_found_in_space_and_mirrors_are_not():
     points -= points.mean(axis=0)
     axis, angle = np.array([1.0, 2.0, -2.0]) / 3, 2.2
     q = np.array([np.cos(angle / 2), *(np.sin(angle / 2) * axis)])
-    found = fit(points, np.stack([points, _turned(q, points) + [1, 2, 3]]))
+    found = fit(points, np.stack([points, _turned(q, points) + np.array([1, 2, 3])]))
     assert found is not None and np.allclose(found[0], [[0, 0, 0], [1, 2, 3]]) and np.isclose(abs(found[1][1] @ q), 1)
     assert fit(points, np.stack([points, points * [1, 1, -1]])) is None  # a mirror image is no turn
 

@@ -70,7 +70,7 @@ def test_a_hand_holds_a_body_where_it_is(ground):
     """The spring sags by g(1 − ωτ)/ω² at the kicks, and a body falls by less than gτ²/2 between them."""
     _watch(ground, 0.1)
     here = ground.player.footage.centre(0, ground.player.now)
-    target = here + [0.5, 0.0, 1.0]
+    target = here + np.array([0.5, 0.0, 1.0])
     ground.player.play(True)
     for _ in range(90):
         ground.player.tick(HELD)
@@ -122,4 +122,4 @@ def test_every_model_has_knobs_and_methods():
         assert SUITS in methods and (knobs or name == "star_in_space"), name
         for knob in knobs.values():
             assert knob.low <= knob.value <= knob.high and knob.low < knob.high, (name, knob)
-    assert "MoreauJean" in methods_for(carom.models.friction_ball()) and "EventDriven" not in methods_for(carom.models.stack())
+    assert "MoreauJean" in methods_for(carom.models.friction_ball()) and "MoreauJean" not in methods_for(carom.models.bars())

@@ -1,0 +1,89 @@
+"""One page with a choice: runs at a small grid of parameters, each in the player of the report. It works from a folder.
+
+The page holds what all reports share (plotly's JavaScript, script, style) once, and what is different in each run. A frame shows
+the report of the run that was chosen, put together by the page itself; nothing is asked of any server.
+"""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from carom.errors import InputError
+from carom.report.html import report
+from carom.results.solution import Solution
+
+
+def write_choices(
+    path: str | Path,
+    title: str,
+    about: str,
+    axes: Mapping[str, Sequence[Any]],
+    runs: Mapping[tuple[int, ...], Solution],
+    home: str | None = None,
+) -> Path:
+    """Write the page. `axes` are the parameters and their values, `runs` has one run for each combination, by the numbers of the
+    values; `home` is an address to go back to."""
+    wanted = list(product(*(range(len(values)) for values in axes.values())))
+    if sorted(runs) != wanted:
+        raise InputError(f"a page of choices needs a run for each of {len(wanted)} combinations; got {len(runs)}")
+    common = _common()
+    pages = {"-".join(map(str, key)): _without(report(runs[key]), common) for key in wanted}
+    text = (_folder() / "choices.html").read_text("utf-8")
+    fields = {
+        "TITLE": html.escape(title),
+        "ABOUT": html.escape(about),
+        "HOME": "" if home is None else f'<a href="{html.escape(home)}">all models</a>',
+        "CONTROLS": _controls(axes),
+        "EVAL": " 'unsafe-eval'" if any("'unsafe-eval'" in page for page in pages.values()) else "",
+        "COMMON": _json(common),
+        "PAGES": _json(pages),
+    }
+    for name, value in fields.items():
+        text = text.replace("{{" + name + "}}", value)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _folder() -> Any:
+    return resources.files("carom.report") / "page"
+
+
+def _common() -> dict[str, str]:
+    from plotly.offline import get_plotlyjs
+
+    return {
+        "PLOTLY": get_plotlyjs(),
+        "STYLE": (_folder() / "page.css").read_text("utf-8"),
+        "SCRIPT": (_folder() / "page.js").read_text("utf-8"),
+    }
+
+
+def _without(page: str, common: Mapping[str, str]) -> str:
+    """A report with marks where the shared parts were."""
+    for name, text in common.items():
+        if page.count(text) != 1:
+            raise AssertionError(f"the report has its {name.lower()} {page.count(text)} times")
+        page = page.replace(text, f"\x00{name}\x00")
+    return page
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")  # no tag ends inside a script
+
+
+def _controls(axes: Mapping[str, Sequence[Any]]) -> str:
+    boxes = []
+    for k, (name, values) in enumerate(axes.items()):
+        middle = len(values) // 2
+        options = ""
+        for i, value in enumerate(values):
+            chosen = " checked" if i == middle else ""
+            options += f'<label><input type="radio" name="axis-{k}" value="{i}"{chosen}> {html.escape(f"{value:g}")}</label>'
+        boxes.append(f"<fieldset><legend>{html.escape(str(name))}</legend>{options}</fieldset>")
+    return "".join(boxes)

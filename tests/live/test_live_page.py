@@ -1,0 +1,267 @@
+"""The live page in a real browser: it opens, plays, scrubs; a knob and a hand change the motion; strangers stay outside."""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import websocket
+from browser import PROGRAM, Browser
+
+import carom
+from carom.drawing import dots, line
+
+pytest.importorskip("viser", reason="pip install 'carom[live]'")
+needs_browser = pytest.mark.skipif(
+    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
+)
+
+from carom.live.live_page import LivePage  # noqa: E402
+from carom.live.play_page import PlayPage  # noqa: E402
+from carom.live.playground import Playground  # noqa: E402
+from carom.live.viewing import view_file  # noqa: E402
+
+EVIL = "<img src=x onerror='window.hacked = 1'><b>evil</b>"
+
+
+def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not ask():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def played():
+    with PlayPage(Playground("particle", carom.models.particle)) as page:
+        yield page
+
+
+def visit(browser: Browser, page: LivePage, dark: bool = False, width: int = 640, height: int = 480) -> None:
+    """Open a page, small: chromium draws in software here."""
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.size(width, height)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+    browser.call("Page.navigate", url=page.address)
+    browser.wait("!!document.querySelector('canvas') && !!document.querySelector('[data-carom-frame]')", 40)
+    until(lambda: page.clients >= 1)
+
+
+def button(browser: Browser, name: str) -> None:
+    browser.run(f"[...document.querySelectorAll('button')].find(b => b.textContent.trim() === {json.dumps(name)}).click()")
+
+
+def slide(browser: Browser, name: str, keys: list[str]) -> None:
+    """Move a slider as the keyboard does."""
+    browser.run(f"document.querySelector('[role=slider][aria-label={json.dumps(name)}]').focus()")
+    for key in keys:
+        press(browser, key, key, {"Home": 36, "End": 35}[key])
+
+
+def press(browser: Browser, key: str, code: str, number: int) -> None:
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
+
+
+def says(browser: Browser, text: str) -> None:
+    browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", 40)
+
+
+# -- who may look --------------------------------------------------------------------------------------------------------
+
+
+def _answer(address: str, **headers: str) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=20) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_stranger_is_refused(played):
+    inside, outside = played.address, played.address.split("?")[0]
+    cookie = f"{played.page.gate.cookie}={played.page.gate.token}"
+    assert _answer(inside) == 200 and _answer(outside, Cookie=cookie) == 200  # controls
+    assert [_answer(outside), _answer(inside[:-3] + "xyz"), _answer(outside, Cookie=cookie[:-2] + "xx")] == [403] * 3
+    assert _answer(inside, Origin="http://somewhere.else") == 403 and _answer(outside + "seen?frame=1") == 403
+
+
+def test_a_socket_without_the_token_is_refused(played):
+    where = played.address.replace("http", "ws").split("?")[0]
+    version = __import__("viser").__version__
+    options = {"timeout": 20, "subprotocols": [f"viser-v{version}"], "suppress_origin": True}
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        websocket.create_connection(where, **options)
+    cookie = f"{played.page.gate.cookie}={played.page.gate.token}"
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):  # another page in the same browser has no such origin
+        websocket.create_connection(where, cookie=cookie, origin="http://evil.example", **(options | {"suppress_origin": False}))
+    websocket.create_connection(where, cookie=cookie, **options).close()  # control
+
+
+def test_this_machine_alone(played):
+    assert played.page.server.get_host() == "127.0.0.1" and played.address.startswith("http://127.0.0.1:")
+    assert played.page.server.request_share_url() is None  # viser would ask a server on the network for a tunnel
+
+
+# -- the page ------------------------------------------------------------------------------------------------------------
+
+
+@needs_browser
+def test_it_plays_and_a_knob_changes_the_motion(browser, played, tmp_path):
+    ground, page = played.ground, played.page
+    visit(browser, page)
+    button(browser, "Play")
+    until(lambda: ground.player.playing and ground.player.now > 0.3)
+    browser.wait("/t = 0[.][^0]/.test(document.querySelector('textarea').value)", 30)
+    button(browser, "Pause")
+    until(lambda: not ground.player.playing)
+    slide(browser, "gravity", ["End"])
+    until(lambda: ground.takes[0].model.params["gravity"] == pytest.approx(3 * 9.81) and not ground.message)
+    fast = np.diff(ground.player.footage.curves[0].t)
+    assert np.all(fast >= 0) and ground.player.end > ground.player.now  # it goes on from there
+    image = browser.screenshot(tmp_path / "play.png")
+    assert len(image) > 10_000
+    outside = [r for r in browser.requests if not r.startswith((page.address.split("?")[0], "data:", "blob:"))]
+    assert outside == []  # no request leaves the machine
+
+
+@needs_browser
+def test_scrubbing_by_keyboard_and_impacts_by_a_key(browser, played):
+    ground = played.ground
+    ground.restart()
+    ground.values = {name: knob.value for name, knob in ground.knobs.items()}
+    ground.restart()
+    until(lambda: ground.work() or ground.player.end >= 0.9)
+    visit(browser, played.page)
+    slide(browser, "time", ["End"])
+    until(lambda: ground.player.now > 0.5)
+    slide(browser, "time", ["Home"])
+    until(lambda: ground.player.now == 0.0)
+    browser.run("document.activeElement.blur()")
+    for kind in ("keyDown", "keyUp"):
+        browser.call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key="n",
+            code="KeyN",
+            windowsVirtualKeyCode=78,
+            text="n" if kind == "keyDown" else "",
+        )
+    until(lambda: ground.player.now > 0)
+    assert ground.player.now in (ground.player.footage.hits[0], ground.player.end)
+
+
+@needs_browser
+def test_a_dragged_body_follows(browser, played):
+    """The hand is a mouse on the canvas: pressed on the particle, moved upwards, held there."""
+    ground, page = played.ground, played.page
+    ground.restart()
+    visit(browser, page, width=900)  # the panel must not lie over the particle
+    place = _on_screen(page, ground.player.footage.centre(0, ground.player.now))
+    ground.player.speed = 0.25
+    high = place[0], place[1] - 90
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+    time.sleep(0.5)
+    browser.call("Input.dispatchMouseEvent", type="mousePressed", x=place[0], y=place[1], button="left", buttons=1, clickCount=1)
+    before = ground.player.footage.centre(0, ground.player.now)[2]
+    for k in range(1, 11):
+        y = place[1] + (high[1] - place[1]) * k / 10
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=y, button="left", buttons=1)
+    until(lambda: ground.hand is not None, 60)
+    for player in ground.players:
+        player.play(True)
+    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1, 60)  # against gravity
+    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=place[0], y=high[1], button="left", buttons=0, clickCount=1)
+    until(lambda: ground.hand is None)
+    top = ground.player.footage.centre(0, ground.player.now)[2]
+    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < top - 0.1, 60)  # let go, it falls
+    ground.player.play(False)
+    ground.player.speed = 1.0
+
+
+def _on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:
+    """Where on the screen a point of the first stage is seen."""
+    client = next(iter(page.server.get_clients().values()))
+    camera = client.camera
+    w, x, y, z = camera.wxyz
+    turn = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    seen = turn.T @ (point + np.asarray(page.stages[0].frame.position) - camera.position)  # x right, y down, z ahead
+    scale = 0.5 * camera.image_height / np.tan(camera.fov / 2)
+    return camera.image_width / 2 + scale * seen[0] / seen[2], camera.image_height / 2 + scale * seen[1] / seen[2]
+
+
+@needs_browser
+def test_two_clients_and_one_that_goes_away(browser, played):
+    ground, page = played.ground, played.page
+    visit(browser, page)
+    until(lambda: page.clients == 1)
+    second = browser.call("Target.createTarget", url=page.address)["targetId"]
+    until(lambda: page.clients == 2)
+    ground.player.scrub(0.25)
+    says(browser, "t = 0.2500")  # what one does, both see
+    browser.call("Target.closeTarget", targetId=second)
+    until(lambda: page.clients == 1)
+    ground.player.scrub(0.375)
+    says(browser, "t = 0.3750")
+    assert not page.trouble
+
+
+@needs_browser
+def test_a_run_that_failed_is_shown_as_such_and_names_are_inert(browser, tmp_path):
+    """Also dark, on a phone, from a file, and with names that would like to be more than names."""
+
+    def lagrangian(q, v):
+        return 0.5 * v @ v - 9.81 * q[1]
+
+    def shape(q):
+        return [dots([q]), line([[-1, 0], [1, 0]], fixed=True)]
+
+    space = carom.Euclidean(2, ["x" + EVIL, "y"])
+    system = carom.System(lagrangian, [carom.Contact(lambda q: q[1], 0.5, name="floor" + EVIL)], space=space)
+    run = carom.solve(
+        system, carom.VariationalCollision(), [0.0, 1], [0.0, 0], dt=0.01, num_steps=400, name=EVIL, shape=shape, throw=False
+    )
+    assert not run.status.ok
+    run.save(tmp_path / "run.zarr")
+    with view_file(tmp_path / "run.zarr", show=False) as page:
+        visit(browser, page, dark=True)
+        browser.size(390, 700)  # a phone
+        says(browser, "failed: step")
+        browser.wait("document.documentElement.dataset.mantineColorScheme === 'dark'")
+        page.player.next_impact()
+        says(browser, "floor<img")
+        assert browser.run(
+            "window.hacked === undefined && ![...document.querySelectorAll('b')].some(b => b.textContent === 'evil')"
+        )
+        assert browser.run("document.documentElement.scrollWidth <= 390")
+        names = browser.run("[...document.querySelectorAll('[role=slider], textarea')].map(e => e.getAttribute('aria-label'))")
+        assert names and all(names)
+        browser.screenshot(tmp_path / "phone.png")
+        Path("/tmp/phone.png").write_bytes((tmp_path / "phone.png").read_bytes()) if os.environ.get("CAROM_LOOK") else None
+
+
+def test_a_notebook_needs_no_server():
+    run = carom.models.particle().solve(num_steps=50)
+    widget = run.view(server=False)
+    cell = widget._repr_html_()
+    assert cell.startswith("<iframe") and "allow-same-origin" not in cell and "http://" not in cell.split("srcdoc")[0]
+    assert cell.count("<script") == 0 and "&lt;script" in cell  # all of the page is inside the attribute
