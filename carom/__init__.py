@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.running.solve import solve
     from carom.spaces.groups import SE3, SO3
     from carom.spaces.space import Euclidean, Power, Product
+    from carom.system.chain import Chain
     from carom.system.impact_map import impact_map
     from carom.system.lumped import LumpedSystem
     from carom.system.system import System
@@ -101,6 +102,7 @@ _HOMES = {
     "carom.running.solve": "solve",
     "carom.spaces.groups": "SE3 SO3",
     "carom.spaces.space": "Euclidean Power Product",
+    "carom.system.chain": "Chain",
     "carom.system.impact_map": "impact_map",
     "carom.system.lumped": "LumpedSystem",
     "carom.system.system": "System",
@@ -133,6 +135,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CaromError",
+    "Chain",
     "Composition",
     "Contact",
     "DiscreteLagrangian",

@@ -22,7 +22,7 @@ API = {
         "carom.results.store.load",
         "carom.system.impact_map.impact_map",
     ],
-    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Contact", "carom.Joint", "carom.drawing"],
+    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Chain", "carom.Contact", "carom.Joint", "carom.drawing"],
     "Spaces": ["carom.Euclidean", "carom.SO3", "carom.SE3", "carom.Product", "carom.Power"],
     "Methods": [
         "carom.methods.variational.collision.VariationalCollision",
@@ -46,6 +46,8 @@ API = {
         "carom.diagnostics.measures",
         "carom.diagnostics.action",
         "carom.diagnostics.forms",
+        "carom.diagnostics.fields",
+        "carom.diagnostics.horizontal",
         "carom.diagnostics.chaos",
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",

@@ -25,6 +25,7 @@ from carom.contact.laws import Impulse
 from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
+from carom.system.chain import Chain
 from carom.system.contacts import Contacts
 from carom.system.functions import EPS_PER_GAP, Functions
 from carom.system.mechanics import LagrangianMechanics, Mechanics, Node
@@ -45,6 +46,7 @@ class LumpedSystem(System):
     - `admissible(q, params)`: false where the potential has lost its meaning; a run that comes there ends.
     - `force(q, params)`: −∂V along each direction, by hand, where that is quicker than differentiating V. A test of the start
       compares the two.
+    - `chain`: the potential as a sum over elements and nodes, a `Chain`; balances over parts of the body ask for it.
     - `external(q, v, t, params)`: forces that no potential has: dampers, drives, controls.
     """
 
@@ -55,6 +57,7 @@ class LumpedSystem(System):
     highest_frequency: Callable[[Any], float] | None = eqx.field(static=True)
     admissible: Named | None
     slope: Named | None
+    chain: Chain | None
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class LumpedSystem(System):
         admissible: Callable[..., Any] | None = None,
         force: Callable[..., Any] | None = None,
         external: Callable[..., Any] | None = None,
+        chain: Chain | None = None,
     ):
         masses = Named(mass, ("params",), "mass")
         height = Named(potential, ("q", "params"), "potential")
@@ -83,6 +87,7 @@ class LumpedSystem(System):
         self.masses, self.potential = masses, height
         self.separate, self.transmits, self.highest_frequency = separate, transmits, highest_frequency
         self.admissible = None if admissible is None else Named(admissible, ("q", "params"), "admissible")
+        self.chain = chain
         self.slope = None if force is None else Named(force, ("q", "params"), "force")
 
     @property
