@@ -40,7 +40,6 @@ def steps_and_samples(steps: int):
 
 def mujoco(name: str, dt: float, steps: int) -> dict:
     import mujoco as mj
-    import numpy as np
 
     what = scene(name)
     shape = 'type="box" size="0.05 0.05 0.05"' if what["kind"] == "box" else f'type="sphere" size="{BALL}"'

@@ -83,6 +83,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.spaces.groups import SE3, SO3
     from carom.spaces.sliding import rigid_velocity, sliding_velocity
     from carom.spaces.space import Euclidean, Power, Product
+    from carom.system.chain import Chain
     from carom.system.controller import Controller
     from carom.system.impact_map import impact_map
     from carom.system.lumped import LumpedSystem
@@ -117,6 +118,7 @@ _HOMES = {
     "carom.spaces.sliding": "rigid_velocity sliding_velocity",
     "carom.spaces.space": "Euclidean Power Product",
     "carom.system.controller": "Controller",
+    "carom.system.chain": "Chain",
     "carom.system.impact_map": "impact_map",
     "carom.system.lumped": "LumpedSystem",
     "carom.system.system": "System",
@@ -149,6 +151,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CaromError",
+    "Chain",
     "Composition",
     "Contact",
     "Controller",

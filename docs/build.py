@@ -27,7 +27,7 @@ API = {
         "carom.sliding_velocity",
         "carom.rigid_velocity",
     ],
-    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Contact", "carom.Joint", "carom.Controller", "carom.drawing"],
+    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Chain", "carom.Contact", "carom.Joint", "carom.Controller", "carom.drawing"],
     "Spaces": ["carom.Euclidean", "carom.SO3", "carom.SE3", "carom.Product", "carom.Power"],
     "Methods": [
         "carom.methods.variational.collision.VariationalCollision",
@@ -51,6 +51,8 @@ API = {
         "carom.diagnostics.measures",
         "carom.diagnostics.action",
         "carom.diagnostics.forms",
+        "carom.diagnostics.fields",
+        "carom.diagnostics.horizontal",
         "carom.diagnostics.chaos",
         "carom.diagnostics.periodic",
         "carom.diagnostics.sections",

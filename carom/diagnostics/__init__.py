@@ -1,12 +1,19 @@
 """What a run shows: conserved quantities and orders, Lyapunov exponents, periodic orbits, sections, bifurcation diagrams."""
 
-from carom.diagnostics.bifurcations import Diagram as Diagram
-from carom.diagnostics.bifurcations import bifurcation as bifurcation
 from carom.diagnostics.action import ActionGradient as ActionGradient
 from carom.diagnostics.action import action_gradient as action_gradient
+from carom.diagnostics.bifurcations import Diagram as Diagram
+from carom.diagnostics.bifurcations import bifurcation as bifurcation
 from carom.diagnostics.chaos import Exponents as Exponents
 from carom.diagnostics.chaos import lyapunov as lyapunov
+from carom.diagnostics.fields import CellSums as CellSums
+from carom.diagnostics.fields import Patch as Patch
+from carom.diagnostics.fields import field_balance as field_balance
+from carom.diagnostics.fields import multisymplectic_form as multisymplectic_form
 from carom.diagnostics.forms import extended_symplectic_defect as extended_symplectic_defect
+from carom.diagnostics.horizontal import NodeBalance as NodeBalance
+from carom.diagnostics.horizontal import configurational_balance as configurational_balance
+from carom.diagnostics.horizontal import energy_balance as energy_balance
 from carom.diagnostics.measures import constraint_residual as constraint_residual
 from carom.diagnostics.measures import discrete_energy as discrete_energy
 from carom.diagnostics.measures import energy as energy

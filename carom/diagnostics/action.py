@@ -85,7 +85,7 @@ def action_gradient(solution: Solution) -> ActionGradient:
         raise InputError("forces have no action: the gradient would not vanish")
     if needs & {"constraints", "joints"} and isinstance(method.rule, Composition):
         raise InputError("with constraints the parts of a Composition are steps of their own: look at a run with its base rule")
-    t, q, p, rows = _points(solution)
+    t, q, p, rows = points_of(solution)
     out = _legs(method.rule, solution.system, solution.params, q[:-1], q[1:], t[:-1], np.diff(t))
     before, after = [np.asarray(x)[:-1] for x in out.ends], [np.asarray(x)[1:] for x in out.starts]
     slope, by_time = before[0] + after[0], np.where(rows >= 0, before[1] + after[1], 0.0)
@@ -111,7 +111,7 @@ def action_gradient(solution: Solution) -> ActionGradient:
     )
 
 
-def _points(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def points_of(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Times, configurations, momenta of all points in their order, and for the inner ones the row of the impact table or −1."""
     hits = solution.impacts
     steps = np.concatenate([np.arange(len(solution.t)), hits.step + 0.5])

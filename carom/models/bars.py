@@ -24,6 +24,7 @@ from carom.errors import InputError
 from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.space import Euclidean
+from carom.system.chain import Chain
 from carom.system.lumped import LumpedSystem
 
 # The six rows of Figs 4.2 and 4.3, Δt = 0.015, T = 40. Speeds have the signs that make the bars meet (printed the other way
@@ -65,6 +66,24 @@ def _system(sizes: tuple[int, ...], wall: bool, massless: bool) -> LumpedSystem:
         pairs = [q[i] - q[i - 1] - params["contact_rest"][j + wall] for j, i in enumerate(firsts)]
         return jnp.stack(([q[0] - params["contact_rest"][0]] if wall else []) + pairs)
 
+    def element(left, right, index, params):  # (1), spring by spring
+        params = {name: jnp.asarray(value) for name, value in params.items()}
+        stretch = right[0] - left[0] - params["rest"][index]
+        energy = 0.5 * params["stiffness"][index] * stretch**2
+        if massless and len(firsts):
+            j = jnp.argmax(firsts - 1 == index)  # across a contact
+            squeeze = jnp.minimum(right[0] - left[0] - params["contact_rest"][j + wall], 0.0)
+            contact = 0.5 * squeeze**2 / params["compliance"].sum(1)[j + wall]
+            energy = energy + jnp.where(jnp.any(firsts - 1 == index), contact, 0.0)
+        return energy
+
+    def load(q, index, params):
+        energy = params["gravity"] * jnp.asarray(params["mass"])[index] * q[0]
+        if massless and wall:
+            squeeze = jnp.minimum(q[0] - params["contact_rest"][0], 0.0)
+            energy = energy + jnp.where(index == 0, 0.5 * squeeze**2 / params["compliance"].sum(1)[0], 0.0)
+        return energy
+
     n = sum(sizes)
     contacts = [Contact(gaps, name="contact")] if wall or len(firsts) else []
     return LumpedSystem(
@@ -75,6 +94,7 @@ def _system(sizes: tuple[int, ...], wall: bool, massless: bool) -> LumpedSystem:
         separate=True,
         transmits=massless,
         highest_frequency=highest_frequency,
+        chain=Chain(Euclidean(1), n, element, load) if n > 1 else None,
     )
 
 

@@ -40,6 +40,7 @@ from carom.spaces.rotations import (
     unrotate,
 )
 from carom.spaces.space import Power
+from carom.system.chain import Chain
 from carom.system.lumped import LumpedSystem
 from carom.xla.kernel import once
 
@@ -82,6 +83,14 @@ def _weights(q, params):
 
 def _potential(q, params):  # (1)
     return jnp.sum(_strain_energies(q, params)) + jnp.sum(_weights(q, params))
+
+
+def _element(left, right, params):
+    return jnp.sum(_strain_energies(jnp.concatenate([left, right]), params))
+
+
+def _load(q, index, params):
+    return params["gravity"] * jnp.asarray(params["mass"]).reshape(-1, 6)[index, 5] * q[6]
 
 
 def _force(q, params):
@@ -146,6 +155,7 @@ def _system(nodes: int) -> LumpedSystem:
         highest_frequency=highest_frequency,
         admissible=_less_than_half_a_turn,
         force=_force,
+        chain=Chain(SE3(), nodes, _element, _load),
     )
 
 

@@ -1,6 +1,6 @@
 """Pictures of elastic bodies: colliding bars as in the figures of [demoures2017], and the beam in space."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from carom.diagnostics.fields import field_balance
+from carom.diagnostics.horizontal import energy_balance
 from carom.models.bars import end_velocities
 from carom.models.beam import beam_energies, momentum_maps, sections
 from carom.report.plots import COLOURS, STYLE, _finished, envelope
@@ -76,6 +78,31 @@ def plot_beam(solution: Solution, path: str | Path | None = None, times: Sequenc
         for axis in (kinds, kept):
             axis.set_xlabel("time")
             axis.legend(fontsize=8, ncols=4, loc="best")
+        return _finished(figure, path)
+
+
+def plot_balance(solution: Solution, generator: Callable[..., Any], path: str | Path | None = None, title: str = "") -> Figure:
+    """Where in space and time the balances of a chain are broken, and by how much: that of the momentum of `generator`, see
+    `carom.diagnostics.field_balance`, and that of the energy; dots are contacts."""
+    momentum, energy = field_balance(solution, generator), energy_balance(solution)
+    panels = {
+        "momentum balance: defect, in roundings of its terms": (momentum.t[1:-1], np.abs(momentum.defect) / momentum.rounding),
+        "energy balance: defect over each leg, relative": (
+            energy.t[:-1],
+            np.abs(energy.defect) / np.abs(energy.density.sum(1)).max(),
+        ),
+    }
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(11, 4.2), layout="constrained")
+        for axis, (name, (t, values)) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+            logs = np.log10(np.maximum(np.nan_to_num(values), 1e-20))
+            drawn = axis.pcolormesh(np.arange(values.shape[1]), t, logs, vmin=logs.max() - 5, shading="nearest", cmap="viridis")
+            figure.colorbar(drawn, ax=axis, label="log₁₀")
+            when, where = np.nonzero(momentum.at_contact)
+            axis.scatter(where, momentum.t[when], s=9, color="white", edgecolor="black", linewidth=0.5)
+            axis.set(xlabel="node", ylabel="time", title=name)
+            axis.title.set_fontsize(10)
+        figure.suptitle(title or f"{solution.name}, dt = {solution.dt:g}", x=0.01, ha="left", fontsize=11)
         return _finished(figure, path)
 
 

@@ -94,7 +94,9 @@ def plot_diagram(diagram: Any, path: str | Path | None = None, coordinate: int =
         above, below = figure.subplots(2, 1, sharex=True)
         for axis, states, label in ((above, diagram.q, "q"), (below, diagram.v, "v")):
             rows = states[:, :, coordinate]
-            axis.plot(np.repeat(diagram.values, rows.shape[1]), rows.ravel(), ".", color=COLOURS[1], markersize=1.5, markeredgewidth=0)
+            axis.plot(
+                np.repeat(diagram.values, rows.shape[1]), rows.ravel(), ".", color=COLOURS[1], markersize=1.5, markeredgewidth=0
+            )
             axis.set_ylabel(f"{label} of {diagram.coordinates[coordinate]}, once in each period")
         below.set_xlabel(diagram.vary)
         failed = int(np.sum(~diagram.ok))

@@ -25,6 +25,7 @@ from carom.contact.laws import Impulse
 from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
+from carom.system.chain import Chain
 from carom.system.contacts import Contacts
 from carom.system.controller import Controller
 from carom.system.functions import EPS_PER_GAP, Functions
@@ -48,6 +49,7 @@ class LumpedSystem(System):
       compares the two.
     - `external(q, v, t, u, params)`: forces that no potential has: dampers, drives, controls.
     - `controller`: as in `System`; its command `u` goes to `external`.
+    - `chain`: the potential as a sum over elements and nodes, a `Chain`; balances over parts of the body ask for it.
     """
 
     masses: Named
@@ -57,6 +59,7 @@ class LumpedSystem(System):
     highest_frequency: Callable[[Any], float] | None = eqx.field(static=True)
     admissible: Named | None
     slope: Named | None
+    chain: Chain | None
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class LumpedSystem(System):
         force: Callable[..., Any] | None = None,
         external: Callable[..., Any] | None = None,
         controller: Controller | None = None,
+        chain: Chain | None = None,
     ):
         masses = Named(mass, ("params",), "mass")
         height = Named(potential, ("q", "params"), "potential")
@@ -86,6 +90,7 @@ class LumpedSystem(System):
         self.masses, self.potential = masses, height
         self.separate, self.transmits, self.highest_frequency = separate, transmits, highest_frequency
         self.admissible = None if admissible is None else Named(admissible, ("q", "params"), "admissible")
+        self.chain = chain
         self.slope = None if force is None else Named(force, ("q", "params"), "force")
 
     @property
