@@ -63,7 +63,7 @@ def test_axes_have_units(tmp_path):
     loaded = carom.load(tmp_path / "run.zarr")
     assert loaded.labels == run.labels and loaded.time_label == "time [s]" and loaded.coordinates == ("x", "angle")
     assert run.to_xarray()["time"].attrs["units"] == "s" and run.to_xarray()["unit"].values.tolist() == ["m", "rad"]
-    both = carom.Product([carom.SO3(), space])
+    both = carom.Product(carom.SO3(), space)
     assert both.units == ("", "", "", "", "m", "rad") and both.time_unit == "s" and carom.Power(space, 2).units[3] == "rad"
     lanes = carom.ensemble(system, TRAPEZOIDAL, [[1.0, 0.5]], [0.0, 0.0], dt=0.1, num_steps=5, progress=False)
     assert lanes.plot().axes[0].get_ylabel() == "x [m]"
