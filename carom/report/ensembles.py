@@ -30,7 +30,8 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
             for lane in lanes:
                 left.plot(ensemble.t[lane], ensemble.q[lane, :, i], ".-", color=COLOURS[1], alpha=0.3, linewidth=0.6, markersize=2)
             ends = ensemble.q_end[np.isfinite(ensemble.q_end[:, i]), i]
-            right.hist(ends, min(60, max(5, int(np.sqrt(len(ends) + 1)))), _range(ends), orientation="horizontal", color=COLOURS[1])
+            bins = min(60, max(5, int(np.sqrt(len(ends) + 1))))
+            right.hist(ends, bins, range=_range(ends), orientation="horizontal", color=COLOURS[1])
             left.set_ylabel(names[i])
             left.set_xlabel("time" if i == count - 1 else "")
             right.set_xlabel("lanes, at the end" if i == count - 1 else "")

@@ -229,3 +229,21 @@ def test_a_run_without_picture_or_contacts_has_a_report(tmp_path):
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert data["film"] is None and [p["title"] for p in data["panels"]] == ["(E − E₀) / |E₀|", "coordinates", "momenta"]
     assert len(data["panels"][1]["series"]) == 8 and "8 liveliest of 10" in page
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1200, 400])
+def test_the_legend_of_eight_curves_lies_on_no_curve(browser, tmp_path, width):
+    chain = carom.System(
+        lambda q, v: 0.5 * v @ v - 0.5 * q @ q, space=carom.Euclidean(8, [f"link {i}" for i in range(8)], units="m")
+    )
+    run = carom.solve(chain, METHOD, list(range(1, 9)), [0.0] * 8, dt=0.1, num_steps=50)
+    browser.open(run.report(tmp_path / "eight.html"), width, 1000)
+    boxes = """(s => [...document.querySelectorAll('#series ' + s)].map(e => e.getBoundingClientRect())
+        .filter(b => b.width > 0).map(b => [b.left, b.top, b.right, b.bottom]))"""
+    legends, curves = browser.run(boxes + "('.infolayer > [class^=legend]')"), browser.run(boxes + "('.scatterlayer .trace path.js-line')")
+    assert len(legends) == 2 and len(curves) >= 17
+    apart = lambda a, b: a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]  # noqa: E731
+    assert all(apart(a, b) for a in legends for b in curves)
+    assert not apart(curves[1], curves[2])  # the control: curves of one panel do overlap
+    assert browser.complaints == []

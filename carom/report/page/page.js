@@ -73,7 +73,11 @@
   const several = hits.names.length > 1 && hits.names.length <= 8;
   const layers = []; // one per trace: how to compute it for a range of time
   function buildSeries() {
-    const traces = [], count = panels.length + (hits.t.length ? 1 : 0), gap = narrow() ? 0.07 : 0.035;
+    const traces = [], count = panels.length + (hits.t.length ? 1 : 0);
+    const lists = [...panels.map((panel) => panel.series.map((s) => s.name)), several ? hits.names : []].filter((names) => names.length > 1);
+    const lines = narrow() ? Math.max(0, ...lists.map((names) => Math.ceil( // of a legend above its panel
+      (names.length * (46 + 6.5 * Math.max(...names.map((name) => String(name).length)))) / (window.innerWidth - 110)))) : 0;
+    const height = (narrow() ? 130 : 150) * count + 50 + 19 * lines * (count - 1), gap = narrow() ? (19 * lines + 16) / (height - 64) : 0.035;
     const each = (1 - gap * (count - 1)) / count, yaxes = {};
     const place = (i) => [Math.max(0, 1 - (i + 1) * each - i * gap), 1 - i * (each + gap)];
     const add = (compute, trace) => { layers.push(compute); traces.push({ type: "scatter", mode: "lines", x: [], y: [], ...trace }); };
@@ -95,7 +99,7 @@
         hovertemplate: "impulse %{y:.5g}<extra>" + plain(name) + "</extra>" }));
     }
     const named = Math.min(18, Math.max(0, ...traces.filter((trace) => trace.showlegend).map((trace) => trace.name.length + 5)));
-    const layout = { ...base(), ...yaxes, height: (narrow() ? 130 : 150) * count + 50, margin: { l: 72, r: named && !narrow() ? 24 + 7 * named : 12, t: narrow() ? 24 : 8, b: 40 }, hovermode: "x",
+    const layout = { ...base(), ...yaxes, height, margin: { l: 72, r: named && !narrow() ? 24 + 7 * named : 12, t: narrow() ? 24 : 8, b: 40 }, hovermode: "x",
       hoverdistance: 30, dragmode: narrow() ? false : "zoom", uirevision: "keep",
       xaxis: axis({ range: [t0, t1], title: { text: plain(data.time) }, anchor: "y" + (count + 1), domain: [0, 1] }) };
     for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = narrow() // beside the panels or above them, never on the curves
