@@ -61,7 +61,7 @@ def test_a_pendulum_that_does_not_wind_is_a_pendulum():
 
 
 def test_the_staggered_start_is_of_second_order():
-    """§4.1 of [rodriguez2025]: q(0) ∓ hv/2 as the first two points, against the exact motion; q(0), q(0) + hv are of first order."""
+    """§4.1 of [rodriguez2025]: q(0) ∓ hv/2 as the first two points, against the exact motion; q(0), q(0) + hv has order 1."""
     system = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q)
     L_d = carom.discrete_lagrangian(system, carom.Midpoint())
     method, steps, errors = carom.VariationalCollision(carom.Midpoint()), [0.1, 0.05, 0.025], {"staggered": [], "late": []}

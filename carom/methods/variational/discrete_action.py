@@ -64,7 +64,7 @@ class DiscreteLagrangian:
 
     def staggered(self, q: Any, v: Any, h: Any, t: Any = 0.0) -> State:
         """The start of §4.1 in [rodriguez2025]: the first two points lie half a step before and half a step after (q, v) at time t,
-        q₀ = q − hv/2 and q₁ = q + hv/2. Returned are t − h/2, q₀ and p₀ = −D₁L_d(q₀, q₁, h), for carom.solve(…, q0, p0=p0, t0=t)."""
+        q₀ = q − hv/2 and q₁ = q + hv/2. Returned are t − h/2, q₀ and p₀ = −D₁L_d(q₀, q₁, h), for solve(…, q0, p0=p0, t0=t)."""
         q, v, h, t = (jnp.asarray(x, float) for x in (q, v, h, t))
         space = self.system.space
         place = (lambda x: q + x) if space is None or space.size == space.dim else lambda x: space.retract(q, x)
