@@ -40,6 +40,7 @@ _register(
     plot="carom.report.plots:plot_solution",
     save="carom.results.store:save",
     dense="carom.results.dense:dense_output",
+    reactions="carom.results.reactions:reactions",
     extend="carom.running.extending:extend",
     plot_ensemble="carom.report.ensembles:plot_ensemble",
     report_ensemble="carom.report.still_page:report_ensemble",

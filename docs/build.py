@@ -46,6 +46,7 @@ API = {
         "carom.results.solution.Solution",
         "carom.results.solution.Impacts",
         "carom.results.solution.Status",
+        "carom.results.reactions",
         "carom.many.trajectories.Ensemble",
         "carom.diagnostics",
         "carom.diagnostics.measures",

@@ -1,12 +1,14 @@
 """Systems that roll, skate or wind: velocity constraints A(q) v = 0, and walls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, wall
+from carom.errors import InputError
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
@@ -19,9 +21,8 @@ def _winding_pendulum(q, v, params):
     return 0.5 * m * length**2 * (v[0] ** 2 + (v[1] * jnp.sin(q[0])) ** 2) - m * g * length * jnp.cos(q[0])
 
 
-def _winding(q):
-    """The polar angle drives the azimuth: φ′ = f(θ) θ′ with f = π + cos² θ."""
-    return jnp.stack([jnp.pi + jnp.cos(q[0]) ** 2, -1.0])
+def _printed_winding(theta):
+    return jnp.pi + jnp.cos(theta) ** 2
 
 
 def _cylinder(q, params):
@@ -30,22 +31,52 @@ def _cylinder(q, params):
     return jnp.stack([params["radius"] - swing, params["radius"] + swing])
 
 
-_PENDULUM = System(
-    _winding_pendulum,
-    [Contact(_cylinder, name="cylinder")],
-    space=Euclidean(2, ("theta", "phi")),
-    constraints=_winding,
-)
+def _one_side(q, params):
+    """ℓ sin θ ≤ R, as printed: for negative θ there is no wall."""
+    return params["radius"] - params["length"] * jnp.sin(q[0])
 
 
-def nonholonomic_pendulum(mass: float = 1.0, length: float = 2.0, radius: float = 1.5, gravity: float = 9.8) -> Model:
-    """A spherical pendulum that winds, φ′ = (π + cos² θ) θ′, inside a cylinder. θ is measured from the top."""
+_CYLINDERS = {"cylinder": _cylinder, "printed": _one_side}
+
+
+def _pendulum(winding: Callable[[Any], Any], wall: str) -> System:
+    """The polar angle drives the azimuth: φ′ = f(θ) θ′."""
+
+    def constraint(q):
+        return jnp.stack([jnp.asarray(winding(q[0]), float), jnp.asarray(-1.0)])
+
+    space = Euclidean(2, ("theta", "phi"))
+    return System(_winding_pendulum, [Contact(_CYLINDERS[wall], name="cylinder")], space=space, constraints=constraint)
+
+
+_PENDULUM = _pendulum(_printed_winding, "cylinder")
+
+
+def nonholonomic_pendulum(
+    mass: float = 1.0,
+    length: float = 2.0,
+    radius: float = 1.5,
+    gravity: float = 9.8,
+    winding: Callable[[Any], Any] | None = None,
+    wall: str = "cylinder",
+) -> Model:
+    """A spherical pendulum that winds, φ′ = f(θ) θ′, inside a cylinder. θ is measured from the top.
+
+    `winding` is f, by default π + cos² θ; with `lambda theta: 0.0` it is a pendulum in a plane. `wall="printed"` is ℓ sin θ ≤ R as
+    in the paper, on one side only.
+    """
+    if wall not in _CYLINDERS:
+        raise InputError(f"wall must be one of {', '.join(_CYLINDERS)}; got {wall!r}")
+    if winding is not None and not callable(winding):
+        raise InputError(f"winding must be a function of the polar angle; got {winding!r}")
+    f = _printed_winding if winding is None else winding
+    start = 0.75 * np.pi
     return Model(
         name="nonholonomic_pendulum",
         about="a winding spherical pendulum inside a cylinder",
-        system=_PENDULUM,
-        q0=[0.75 * np.pi, 0.0],
-        v0=[0.25 * np.pi, 0.25 * np.pi * (np.pi + 0.5)],
+        system=_PENDULUM if winding is None and wall == "cylinder" else _pendulum(f, wall),
+        q0=[start, 0.0],
+        v0=[0.25 * np.pi, 0.25 * np.pi * float(f(start))],
         params={"mass": mass, "length": length, "radius": radius, "gravity": gravity},
         dt=0.001,
         num_steps=5_000,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from carom.results.dense import Dense
+    from carom.results.reactions import Reactions
 
 
 @dataclass(frozen=True)
@@ -282,6 +283,11 @@ class Solution:
         weight. What happens inside a step is in `dense`, where the method keeps it.
         """
         return mean_forces(self)
+
+    @cached_property
+    def reactions(self) -> "Reactions":
+        """What joints and velocity constraints do to the system: their multipliers λ on the grid and their impulses at impacts."""
+        return view("reactions")(self)
 
     def extend(self, num_steps: int, **options: Any) -> "Solution":
         """The same run, so many steps longer: the end of this one is where the rest starts."""

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from carom.errors import InputError
+from carom.methods.method import State
 from carom.methods.variational.rules import Rule
 from carom.named import frozen
 from carom.system.mechanics import Mechanics
@@ -60,6 +61,15 @@ class DiscreteLagrangian:
             energy_start=by_t - by_h,
             energy_end=-by_h,
         )
+
+    def staggered(self, q: Any, v: Any, h: Any, t: Any = 0.0) -> State:
+        """The start of §4.1 in [rodriguez2025]: the first two points lie half a step before and half a step after (q, v) at time t,
+        q₀ = q − hv/2 and q₁ = q + hv/2. Returned are t − h/2, q₀ and p₀ = −D₁L_d(q₀, q₁, h), for solve(…, q0, p0=p0, t0=t)."""
+        q, v, h, t = (jnp.asarray(x, float) for x in (q, v, h, t))
+        space = self.system.space
+        place = (lambda x: q + x) if space is None or space.size == space.dim else lambda x: space.retract(q, x)
+        before, after = place(-0.5 * h * v), place(0.5 * h * v)
+        return State(t - 0.5 * h, before, self.legendre(before, after, h, t - 0.5 * h).p0)
 
 
 def discrete_lagrangian(system: System, rule: Rule, params: Any = None) -> DiscreteLagrangian:
