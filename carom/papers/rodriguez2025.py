@@ -127,7 +127,7 @@ def _one_side(q: Any, params: Any) -> Any:
 def _one_sided_row(model: Any) -> Row:
     """S = {ℓ sin θ ≤ R}, as printed, in the same run."""
     whole = model.system
-    system = System(whole.lagrangian, [Contact(_one_side)], space=whole.space, constraints=whole.constraints)
+    system = System(whole.lagrangian.function, [Contact(_one_side)], space=whole.space, constraints=whole.constraints.function)
     run = solve(system, PLUS, model.q0, model.v0, dt=1e-3, num_steps=5_000, params=model.params)
     reach = float(np.max(np.abs(np.sin(run.q[:, 0]))) * model.params["length"])
     return judge(
