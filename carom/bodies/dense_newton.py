@@ -78,9 +78,9 @@ def projected_gradient(problem: Dense) -> np.ndarray:
     for _ in range(GRADIENT_STEPS):
         u = problem.W @ r + problem.q
         r = r - rho * u
-        rates = u[:rows].reshape(k, -1)
+        rates = u[:rows].reshape(k, 1 + problem.tangents)
         r[: rows : 1 + problem.tangents] -= rho * problem.friction * cones.norm(rates[:, 1:])
-        r[:rows] = project_coulomb(r[:rows].reshape(k, -1), problem.friction).ravel()
+        r[:rows] = project_coulomb(r[:rows].reshape(k, 1 + problem.tangents), problem.friction).ravel()
     return r
 
 

@@ -16,7 +16,7 @@ from carom.bodies.scene import Scene, State
 from carom.numerics.friction import solve_friction
 from carom.numerics.friction.problem import RESTING, natural_residual
 
-ROUNDS = 20  # in which contacts are added to those that are solved for
+ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together
 STAGES = ("open", "small", "start", "interior", "gradient", "long")
 FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
@@ -152,10 +152,13 @@ def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: flo
     rows, width = posed.rows, 1 + posed.rows.tangents
     normal = slice(0, width * rows.contacts, width)
     active = q[normal] < 0 if start is None else (q[normal] < 0) | (start[normal] > 0)
-    stage, iterations = "open", 0
-    for _ in range(ROUNDS):
+    stage, iterations, solved = "open", 0, {}
+    for turn in range(ROUNDS):
+        if turn == ROUNDS - 1:
+            active[:] = True
         chosen = np.concatenate([np.repeat(active, width), np.ones(len(q) - width * rows.contacts, bool)])
-        r, name, taken = _some(posed, np.flatnonzero(chosen), q, start, tolerance)
+        r, name, taken = _some(posed, np.flatnonzero(chosen), q, start, tolerance, solved)
+        start = r
         stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
         opening = rates_after(posed, q, r)[normal]
         closes = ~active & (opening < 0)
@@ -166,19 +169,23 @@ def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: flo
 
 
 def _some(
-    posed: Posed, index: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float
+    posed: Posed, index: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float, solved: dict[bytes, np.ndarray]
 ) -> tuple[np.ndarray, str, int]:
-    """Impulses of some rows, island by island; the others have none."""
+    """Impulses of some rows, island by island; the others have none. `solved` remembers islands from round to round."""
     r, stage, iterations = np.zeros(len(q)), "open", 0
     size, width, edge = float(np.linalg.norm(q)), 1 + posed.rows.tangents, (1 + posed.rows.tangents) * posed.rows.contacts
     known = posed.rows.take(index, int(np.sum(index < edge)) // width)
     for local in bunches(posed.scene, known):
         mine = index[local]
+        if (known_before := solved.get(mine.tobytes())) is not None:
+            r[mine] = known_before
+            continue
         contacts = mine[mine < edge][::width] // width
         least = RESTING * size * np.sqrt(len(mine) / len(q))
         begin = None if start is None else start[mine]
         part = posed.rows.take(mine, len(contacts))
         r[mine], _, name, taken = _island(posed, part, posed.friction[contacts], q[mine], begin, 0.5 * tolerance, least)
+        solved[mine.tobytes()] = r[mine]
         stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
     return r, stage, iterations
 

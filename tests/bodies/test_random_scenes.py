@@ -75,6 +75,53 @@ def check(seed, steps):
     assert np.max(np.diff(run.energy)) <= pressed + 1e-10 * np.max(np.abs(run.energy) + run.kinetic)
 
 
+def random_mechanism(seed):
+    """A chain of rods over a floor, with any joints and whatever works in them."""
+    rng = np.random.default_rng(1_000_000 + seed)
+    dim = int(rng.integers(2, 4))
+    zero = [0.0] * (dim - 1)
+    world = World(gravity=[*zero, -G])
+    world.fix(shapes.HalfSpace(offset=-1.2) if dim == 3 else shapes.HalfPlane(offset=-1.2))
+    world.material(friction=rng.choice([0, 0.5]), restitution=rng.choice([0, 0.5]))
+    before = None
+    for i in range(int(rng.integers(1, 5))):
+        rod = shapes.Box(0.4, 0.05, 0.05) if dim == 3 else shapes.Polygon.box(0.4, 0.05)
+        body = world.add(rod, density=10.0 ** rng.uniform(1, 4), position=[0.2 + 0.4 * i, *zero])
+        kinds = ["hinge", "slider", "ball", "fixed"] + ["universal"] * (dim == 3)
+        kind = str(rng.choice(kinds))
+        drive = {"axis": [*zero, 1.0][:dim] if kind == "hinge" else [1.0, *zero]} if dim == 3 or kind == "slider" else {}
+        drive |= {"second": [0.0, 1.0, 0.0]} if kind == "universal" else {}
+        if kind in ("hinge", "slider"):
+            reach = 0.8 if kind == "hinge" else 0.1
+            drive |= [{}, {"limits": (-reach, reach)}, {"friction": 0.2}, {"stiffness": 5.0, "damping": 0.1}][rng.integers(4)]
+        world.joint(kind, body, before, at=[0.4 * i, *zero], **drive)
+        before = body
+    return world
+
+
+def check_mechanism(seed, steps):
+    world = random_mechanism(seed)
+    run = world.solve(2e-3, steps)
+    assert run.status.ok, str(run.status)
+    assert all(np.all(np.isfinite(a)) for a in (run.x, run.q, run.v, run.L)) and run.residual.max() <= 1e-10
+    # Joints do no work and dampers take some. A spring is seen in the middle of a step: its energy is kept to (ωh)².
+    springs = 1e-3 * np.max(np.abs(run.energy - run.potential.min())) if any(j.drive.stiffness for j in world.joints) else 0.0
+    pressed = np.sum(run.mass[run.free]) * (G * run.dt) ** 2
+    assert np.max(np.diff(run.energy)) <= pressed + springs + 1e-9 * np.max(np.abs(run.energy) + run.kinetic)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_mechanisms_hold_what_is_promised(seed):
+    check_mechanism(seed, 30)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("first", range(0, 500, 50))
+def test_many_random_mechanisms(first):
+    for seed in range(first, first + 50):
+        check_mechanism(seed, 300)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_scenes_hold_what_is_promised(seed):
     check(seed, 80)

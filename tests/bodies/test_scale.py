@@ -1,0 +1,81 @@
+"""Many bodies: every step is solved to its certificate, and what a contact costs does not grow with their number."""
+
+import time
+
+import numpy as np
+import pytest
+
+from carom.bodies import shapes
+from carom.bodies.contact_rows import problem
+from carom.bodies.stepping import Stepper
+from carom.bodies.velocity import bunches, certificate, rates_after
+from carom.bodies.world import World
+from carom.numerics.friction import solve_friction
+
+
+def _lattice(k, friction=0.5):
+    """k³ balls in a box, each resting on the one below."""
+    world = World()
+    world.fix(shapes.HalfSpace())
+    for normal in ((1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0)):
+        world.fix(shapes.HalfSpace(normal, offset=-0.05 * k))
+    for x, y, z in np.ndindex(k, k, k):
+        world.add(shapes.Sphere(0.05), density=1000, position=(0.1 * x - 0.05 * (k - 1), 0.1 * y - 0.05 * (k - 1), 0.05 + 0.1 * z))
+    world.material(friction=friction)
+    return world
+
+
+def _steps(world, count):
+    """Seconds of the processor, and the record, of the last of some steps."""
+    scene, state = world.scene()
+    stepper = Stepper(scene, 1e-8)
+    stepper.begin(state, 1e-3)
+    for i in range(count):
+        clock = time.process_time()
+        state, record = stepper.step(state, 1e-3 * i, 1e-3)
+    return time.process_time() - clock, record, state
+
+
+def test_a_lattice_of_balls_rests_and_each_column_carries_its_weight():
+    k = 5
+    _, record, state = _steps(_lattice(k), 2)
+    assert record.converged and record.residual < 1e-12 and np.all(state.v == 0)
+    table = record.tables[-1]
+    weight = 1000 * 4 / 3 * np.pi * 0.05**3 * 9.81 * 1e-3
+    floor = table.contacts.a == 0
+    assert np.sum(floor) == k * k and np.allclose(table.impulse[floor, 2], k * weight, rtol=1e-9)
+
+
+def test_islands_are_what_touches():
+    world = _lattice(3)
+    scene, state = world.scene()
+    stepper = Stepper(scene, 1e-8)
+    posed = stepper._look(state, state.v, state.L, 1e-3, 1.0)
+    found = list(bunches(scene, posed.rows))
+    assert np.array_equal(np.sort(np.concatenate(found)), np.arange(len(posed.rows.a)))  # each row once
+
+
+def test_the_certificate_without_matrices_is_that_of_the_solver():
+    world = _lattice(3)
+    scene, state = world.scene()
+    stepper = Stepper(scene, 1e-8)
+    posed = stepper._look(state, state.v, state.L, 1e-3, 1.0)
+    rng = np.random.default_rng(0)
+    moving = np.where(scene.free[:, None], 1.0, 0.0)  # rates of a motion: such a problem has an answer
+    q = posed.rates(moving * rng.normal(size=state.v.shape), moving * rng.normal(size=state.L.shape))
+    asked = problem(scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
+    r = np.abs(rng.normal(size=len(q)))
+    assert np.allclose(rates_after(posed, q, r), asked.velocities(r), rtol=1e-12)
+    assert certificate(posed, q, r) == pytest.approx(asked.residual(r), rel=1e-12)
+    answer = solve_friction(asked, None, 1e-10).impulses
+    assert certificate(posed, q, answer) <= 1e-10 < certificate(posed, q, r)  # control: any impulses do not solve it
+
+
+@pytest.mark.stress
+def test_the_time_of_a_contact_does_not_grow_with_their_number():
+    each = {}
+    for k in (5, 15):
+        seconds, record, _ = _steps(_lattice(k), 4)
+        each[k] = min(seconds, _steps(_lattice(k), 4)[0]) / len(record.tables[-1].contacts)
+        assert record.residual <= 1e-8
+    assert each[15] < 2 * each[5]  # 425 and 8775 contacts
