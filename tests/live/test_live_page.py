@@ -44,7 +44,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def played():
-    with PlayPage(Playground("particle", carom.models.particle)) as page:
+    with PlayPage(Playground("particle", carom.models.particle), plain=True) as page:
         yield page
 
 
@@ -172,7 +172,7 @@ def test_a_dragged_body_follows(browser, played):
     place = _on_screen(page, ground.player.footage.centre(0, ground.player.now))
     ground.player.speed = 0.25
     high = place[0], place[1] - 90
-    browser.wait("Number(document.querySelector('canvas').style.opacity) > 0", 40)  # viser fades in what it has drawn
+    browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1", 40)  # viser fades in its scene
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
     time.sleep(1.0)  # a hand is not quicker than the eye
     browser.call("Input.dispatchMouseEvent", type="mousePressed", x=place[0], y=place[1], button="left", buttons=1, clickCount=1)
@@ -244,7 +244,7 @@ def test_a_run_that_failed_is_shown_as_such_and_names_are_inert(browser, tmp_pat
     )
     assert not run.status.ok
     run.save(tmp_path / "run.zarr")
-    with view_file(tmp_path / "run.zarr", show=False) as page:
+    with view_file(tmp_path / "run.zarr", show=False, plain=True) as page:
         visit(browser, page, dark=True)
         browser.size(390, 700)  # a phone
         says(browser, "failed: step")
