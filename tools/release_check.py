@@ -18,13 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 # What each extra promises, by the names that one imports.
 EXTRAS = {
     "netcdf": ("h5netcdf", "h5py"),
+    "live": ("viser",),
     "cluster": ("distributed",),
     "billiards": ("numba",),
     "bench": ("scipy", "mujoco", "numba"),
     "docs": ("mkdocs", "material", "mkdocstrings"),
-    "dev": ("pytest", "xdist", "ruff", "pyright", "scipy", "websocket", "h5netcdf", "distributed", "numba"),
+    "dev": ("pytest", "xdist", "ruff", "pyright", "scipy", "websocket", "h5netcdf", "distributed", "numba", "viser"),
 }
-FOR_USERS = ("netcdf", "cluster", "billiards")
+FOR_USERS = ("netcdf", "cluster", "billiards", "live")
 IN_WHEEL = ("carom/py.typed", "carom/__init__.py", "carom/xla/trial.py")
 IN_SDIST = ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "carom/py.typed", "tests/conftest.py")
 

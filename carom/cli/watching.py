@@ -10,6 +10,7 @@ from carom.cli.terminal import BAD_INPUT, fail
 
 HOST = Annotated[str, typer.Option(help="Who may come: this machine alone, or 0.0.0.0 for whoever reaches it and has the token.")]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
+PLAIN = Annotated[bool, typer.Option("--plain", help="No shadows and no reflections: for machines without a graphics processor.")]
 QUIET = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
 
 
@@ -17,6 +18,7 @@ def view(
     run: Annotated[Path, typer.Argument(help="A run: *.zarr or *.nc.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
+    plain: PLAIN = False,
     no_browser: QUIET = False,
 ) -> None:
     """Watch a saved run in the browser: play, scrub, step from impact to impact, follow a body. Ctrl-C ends it."""
@@ -24,7 +26,7 @@ def view(
     from carom.live.viewing import view_file
 
     try:
-        page = view_file(run, show=False, host=host, port=port)
+        page = view_file(run, show=False, host=host, port=port, plain=plain)
     except (CaromError, OSError) as error:
         fail(str(error), BAD_INPUT)
     keep_open(page, no_browser)
@@ -34,6 +36,7 @@ def play(
     model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
+    plain: PLAIN = False,
     no_browser: QUIET = False,
 ) -> None:
     """Play with a model in the browser: it is computed as you watch. Turn its knobs, change its method, take it by the hand."""
@@ -42,7 +45,7 @@ def play(
     from carom.models import ALL
 
     try:
-        page = viewing.play(known_model(model), ALL[model], show=False, host=host, port=port)
+        page = viewing.play(known_model(model), ALL[model], show=False, host=host, port=port, plain=plain)
     except (CaromError, ValueError, OSError) as error:
         fail(str(error), BAD_INPUT)
     keep_open(page, no_browser)

@@ -25,6 +25,7 @@ class LivePage:
     """A player in the browser. `address` is what to open; `close` ends it, and so does leaving a `with`.
 
     - `host`: who may come: by default this machine alone. `port`: 0 for any that is free.
+    - `plain`: no shadows and no reflections, for machines without a graphics processor.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class LivePage:
         host: str = "127.0.0.1",
         port: int = 0,
         films: Callable[[str], Any] | None = None,
+        plain: bool = False,
     ):
         if not 0 <= port < 65536:
             raise InputError(f"a port is a number from 0 to 65535; got {port}")
@@ -42,6 +44,9 @@ class LivePage:
         self.server = open_server(self.gate, host, port)
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 139))
         self.server.gui.set_panel_label(title or player.footage.name)
+        if plain:
+            self.server.scene.configure_default_lights(cast_shadow=False)
+            self.server.scene.configure_environment_map(hdri=None)
         self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
         self.stages: list[Stage] = []
