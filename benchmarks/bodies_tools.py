@@ -31,7 +31,7 @@ ABOUT = {
 WORDS = (
     "Penetration and drift are computed alike for all, from the positions at twenty samples, in metres. The residual is what each",
     "tool says of the contact problem it solves: carom's certificate E of Coulomb's law, the error of Siconos' solver (asked for",
-    "1e-8, 1000 sweeps at most), the gradient of MuJoCo's soft problem; pymunk says nothing. All are as they come, but for a friction",
+    "1e-8, 1000 sweeps at most), the gradient of MuJoCo's soft problem; pymunk says nothing. As they come, but for a friction",
     "of 0.5 without pyramid, and for pymunk a slop of 1e-6 and 50 iterations.",
 )
 
