@@ -27,7 +27,15 @@ API = {
         "carom.sliding_velocity",
         "carom.rigid_velocity",
     ],
-    "Systems": ["carom.System", "carom.LumpedSystem", "carom.Chain", "carom.Contact", "carom.Joint", "carom.Controller", "carom.drawing"],
+    "Systems": [
+        "carom.System",
+        "carom.LumpedSystem",
+        "carom.Chain",
+        "carom.Contact",
+        "carom.Joint",
+        "carom.Controller",
+        "carom.drawing",
+    ],
     "Spaces": ["carom.Euclidean", "carom.SO3", "carom.SE3", "carom.Product", "carom.Power"],
     "Methods": [
         "carom.methods.variational.collision.VariationalCollision",
@@ -41,7 +49,7 @@ API = {
         f"carom.methods.variational.rules.{r}"
         for r in ("Rule", "OwnRule", "Trapezoidal", "Midpoint", "Left", "Right", "Gamma", "Galerkin", "Composition")
     ],
-    "Discrete action": ["carom.methods.variational.discrete_action"],
+    "Discrete action": ["carom.discrete_lagrangian", "carom.DiscreteLagrangian"],
     "Results": [
         "carom.results.solution.Solution",
         "carom.results.solution.Impacts",
@@ -171,7 +179,9 @@ def _gallery() -> dict[str, str | bytes]:
             lines.append(f"## {name}\n\n{model.about[0].upper()}{model.about[1:]} ({hits}, {type(run.method).__name__}).\n")
             lines.append(f"![{model.about}](gallery/{name}.png)\n")
             made[f"gallery/play/{name}.html"] = _playable(name, factory, Path(folder))
-            lines.append(f"[Play with it](gallery/play/{name}.html), at a few values of its parameters: one file, nothing to install.\n")
+            lines.append(
+                f"[Play with it](gallery/play/{name}.html), at a few values of its parameters: one file, nothing to install.\n"
+            )
             if name == "star":
                 run.animate(Path(folder) / "star.gif", fps=15, width=5)
                 run.report(Path(folder) / "star.html")

@@ -283,3 +283,19 @@ def test_a_full_table_and_a_limit_of_impacts_do_not_change_the_run(monkeypatch):
     assert np.allclose(parts.impacts.t, whole.impacts.t, rtol=0, atol=1e-9)  # the pace of the solver starts anew in each part
     few = ball(num_steps=100, cubic=5.0, max_impacts=4)
     assert few.status.name == "impacts_reached" and len(few.impacts) == 4
+
+
+def test_a_degenerate_hamiltonian_with_impacts():
+    """H without p₂, [rodriguez2024]: q₂ stands still, p₂ follows −∂H/∂q₂ = −q₁ through the impacts, all in closed form."""
+    hamiltonian = lambda q, p: 0.5 * p[0] ** 2 + (9.81 + q[1]) * q[0]  # noqa: E731
+    system = carom.System(hamiltonian=hamiltonian, contacts=[carom.Contact(lambda q: q[0])])
+    run = carom.solve(system, carom.EventDriven(), [1.0, 0.5], p0=[0.0, 0.2], dt=0.05, num_steps=40)
+    g = 9.81 + 0.5
+    fall = np.sqrt(2 / g)
+    np.testing.assert_allclose(run.impacts.t, fall * (2 * np.arange(len(run.impacts)) + 1), atol=1e-13)
+    since = (run.t + fall) % (2 * fall) - fall  # the time since the last turning point
+    area = lambda s: s - g * s**3 / 6  # noqa: E731  # of one arc, from its top
+    arcs = np.round((run.t - since) / (2 * fall))
+    np.testing.assert_allclose(run.p[:, 1], 0.2 - 2 * arcs * area(fall) - area(since), atol=1e-13)
+    assert len(run.impacts) == 2 and np.ptp(run.q[:, 1]) == 0.0
+    assert np.ptp(run.p[:, 1]) > 0.5  # control: it moves
