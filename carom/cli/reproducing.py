@@ -82,7 +82,7 @@ def _made(exhibits: Sequence[Any], full: bool, picture: Callable[[Any], Path], q
 
     for number, exhibit in enumerate(exhibits, 1):
         note(f"{number}/{len(exhibits)}  {exhibit.key}: {exhibit.title}")
-        drawn = picture(exhibit)
+        drawn, _ = picture(exhibit), exhibit.code  # before the run: files may be edited while it takes its time
         try:
             rows = exhibit.make(full, drawn)
         except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,9 @@ class Exhibit:
     def key(self) -> str:
         return f"{self.paper}/{self.name}"
 
-    @property
+    @cached_property
     def code(self) -> str:
-        """The fingerprint of what measures it."""
+        """The fingerprint of what measures it, as it was when it was first asked for."""
         return fingerprint(self.make)
 
 

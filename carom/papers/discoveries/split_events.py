@@ -18,7 +18,7 @@ from carom.methods.timestepping.time_dg import TimeDG
 from carom.papers.discoveries.collision_order import fitted, method_of
 from carom.papers.discoveries.graph_distance import at, bounce, distance
 from carom.papers.exhibit import Band, Row, axes, state
-from carom.papers.studies import l1_errors, problems
+from carom.papers.studies import l1_errors
 from carom.running.solve import solve
 from carom.system.system import System
 
@@ -152,40 +152,16 @@ def landing_rows(found: dict[str, Measured]) -> list[Row]:
     return rows
 
 
-def zeno_row(full: bool) -> Row:
-    """Infinitely many impacts: Problem 4.4."""
-    problem = next(p for p in problems() if p.key == "4.4")
-    counts = np.array(problem.steps[:: 2 if full else 5])
-    slopes = {}
-    for name, method in (("TimeDG(1)", TimeDG(1)), ("Hybrid, M = 1", pair(1)), ("Hybrid, M = 3", pair(3))):
-        found = []
-        for count in counts:
-            dt = problem.duration / count
-            run = solve(problem.system, method, [problem.q0], [problem.v0], dt=dt, num_steps=int(count), params=problem.params)
-            found.append(l1_errors(run, problem.exact)[:3])
-        slopes[name] = [fitted(problem.duration / counts, column)[0] for column in np.array(found).T]
-    told = "; ".join(f"{name}: q {a:.2f}, v {b:.2f}, i {c:.2f}" for name, (a, b, c) in slopes.items())
-    ours = [slope for name, many in slopes.items() if name.startswith("Hybrid") for slope in many]
-    return state(
-        "where impacts accumulate, splitting all but the last gives order 2, whatever the degree (Problem 4.4, L1)",
-        told,
-        Band(1.5, 3.0, "flights end within O(h) of the accumulation with velocities O(h): 2 for v and i, up to 3 for q"),
-        *ours,
-    )
-
-
 def split_events(full: bool, draw: Path | None) -> list[Row]:
     """The chapter."""
     hits, many = exact_bounces(), 14 if full else 8
-    degrees = (1, 3, 5) if full else (1,)
+    degrees = (1, 3) if full else (1,)
     split = {d: bouncing(pair(d), counts_for(d + 1, many), hits) for d in degrees}
     often = np.unique(np.geomspace(61, 500, 3 * many).astype(int) | 1)  # orders that scatter with where the impacts fall
     whole = {d: bouncing(TimeDG(d), often, hits) for d in degrees}
     down = {f"Hybrid, M = {d}": landed(pair(d), often) for d in degrees}
     rows = [split_row(d, found, len(hits)) for d, found in split.items()] + [whole_row(d, found) for d, found in whole.items()]
     rows += landing_rows(down)
-    if full:
-        rows.append(zeno_row(full))
     if draw:
         _draw(draw, split, whole, down)
     return rows
