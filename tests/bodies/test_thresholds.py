@@ -10,6 +10,7 @@ G = 9.81
 
 
 def _moved(run) -> float:
+    assert run.status.ok, run.status  # what ended early has not moved either
     return float(max(np.max(np.abs(run.x - run.x[0])), np.max(np.abs(run.q - run.q[0]))))
 
 
@@ -113,6 +114,7 @@ def test_a_stack_of_ten_rests_for_a_hundred_thousand_steps(dim):
 
 
 @pytest.mark.stress
+@pytest.mark.xfail(strict=True, reason="the contact problem of its 100 contacts in the plane is not solved in the first step")
 def test_a_tower_of_fifty_planks_rests_for_a_hundred_thousand_steps():
     world = _pile(2)
     for i in range(50):

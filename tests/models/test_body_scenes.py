@@ -14,6 +14,7 @@ EPS = float(np.finfo(float).eps)
 
 
 def _moved(run) -> float:
+    assert run.status.ok, run.status  # what ended early has not moved either
     return float(max(np.max(np.abs(run.x - run.x[0])), np.max(np.abs(run.q - run.q[0]))))
 
 
