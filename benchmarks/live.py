@@ -43,7 +43,7 @@ def measure(bodies: int, seconds: float = 6.0, settle: float = 10.0) -> tuple[fl
     from carom.live.live_page import LivePage
     from carom.live.player import Player
 
-    with tempfile.TemporaryDirectory() as folder, LivePage(Player(footage(bodies))) as page:
+    with tempfile.TemporaryDirectory() as folder, LivePage(Player(footage(bodies)), plain=True) as page:
         browser = Browser(Path(folder))
         try:
             browser.size(1000, 700)
@@ -65,7 +65,7 @@ def main() -> None:
     lines += [f"| {n:,} | {drawn:.0f} | {sent:.0f} |" for n, drawn, sent in rows]
     lines += [
         "",
-        f"1000 × 700 pixels, chromium in software, {os.cpu_count()} cores shared with the server; load average {load}.",
+        f"1000 × 700 pixels, without shadows, chromium in software, {os.cpu_count()} cores shared with the server; load average {load}.",
         "",
     ]
     (HERE / "live.md").write_text("\n".join(lines))
