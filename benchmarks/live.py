@@ -63,11 +63,8 @@ def main() -> None:
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     lines = ["# A live page with many bodies", "", "| bodies | drawn, frames/s | sent, frames/s |", "|---|---|---|"]
     lines += [f"| {n:,} | {drawn:.0f} | {sent:.0f} |" for n, drawn, sent in rows]
-    lines += [
-        "",
-        f"1000 × 700 pixels, without shadows, chromium in software, {os.cpu_count()} cores shared with the server; load average {load}.",
-        "",
-    ]
+    where = f"chromium in software, {os.cpu_count()} cores shared with the server; load average {load}."
+    lines += ["", f"1000 × 700 pixels, without shadows, {where}", ""]
     (HERE / "live.md").write_text("\n".join(lines))
     print("\n".join(lines))
 
