@@ -2,15 +2,15 @@
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
-from carom.live.footage import of_solution
 from carom.live.live_page import LivePage
 from carom.live.player import Player
+from carom.live.take import footage_of
 from carom.results.solution import Solution
 
-PARTS = 40  #      stretches of a run
-DRAWING = 0.3  #   of the time at most goes into drawing what was computed
+PARTS = 40  # stretches of a run
 
 
 class WatchedRun:
@@ -21,19 +21,20 @@ class WatchedRun:
         self.stop = threading.Event()
         self.seconds = time.perf_counter()
         self.solution: Solution = model.solve(method, num_steps=max(1, num_steps // PARTS), throw=False, progress=False, **options)
-        self.page = LivePage(Player(of_solution(self.solution), growing=True), title=f"{model.name}, running", host=host, port=port)
+        self.page = LivePage(
+            Player(footage_of(self.solution, None), growing=True), title=f"{model.name}, running", host=host, port=port
+        )
         self.worker = threading.Thread(target=self._compute, name="carom run", daemon=True)
         self.worker.start()
 
     def _compute(self) -> None:
-        drawing, began = 0.0, time.perf_counter()
+        footage = self.page.player.footage
         while self._more():
-            left = self.num_steps - self.solution.num_steps
-            self.solution = self.solution.extend(min(left, max(1, self.num_steps // PARTS)), throw=False, progress=False)
-            clock = time.perf_counter()
-            if drawing <= DRAWING * (clock - began) or not self._more():
-                self.page.player.take(of_solution(self.solution), growing=self._more())
-                drawing += time.perf_counter() - clock
+            before = self.solution
+            left = self.num_steps - before.num_steps
+            self.solution = before.extend(min(left, max(1, self.num_steps // PARTS)), throw=False, progress=False)
+            footage = footage.followed_by(footage_of(_since(self.solution, before), footage))
+            self.page.player.take(footage, growing=self._more())
             self.page.server.gui.set_panel_label(f"{self.model.name}: {self.words()}")
 
     def _more(self) -> bool:
@@ -51,3 +52,12 @@ class WatchedRun:
         """Wait for its end."""
         self.worker.join()
         return self.solution
+
+
+def _since(whole: Solution, before: Solution) -> Solution:
+    """The part of a run that came after another one."""
+    first, hits = len(before.t) - 1, whole.impacts
+    new = slice(len(before.impacts), None)
+    table = {name: getattr(hits, name)[new] for name in hits.__dataclass_fields__ if name != "names"}
+    grid = {name: getattr(whole, name)[first:] for name in ("t", "q", "p")}
+    return replace(whole, **grid, impacts=replace(hits, **table), record=None)
