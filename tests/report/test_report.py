@@ -241,7 +241,8 @@ def test_the_legend_of_eight_curves_lies_on_no_curve(browser, tmp_path, width):
     browser.open(run.report(tmp_path / "eight.html"), width, 1000)
     boxes = """(s => [...document.querySelectorAll('#series ' + s)].map(e => e.getBoundingClientRect())
         .filter(b => b.width > 0).map(b => [b.left, b.top, b.right, b.bottom]))"""
-    legends, curves = browser.run(boxes + "('.infolayer > [class^=legend]')"), browser.run(boxes + "('.scatterlayer .trace path.js-line')")
+    legends = browser.run(boxes + "('.infolayer > [class^=legend]')")
+    curves = browser.run(boxes + "('.scatterlayer .trace path.js-line')")
     assert len(legends) == 2 and len(curves) >= 17
     apart = lambda a, b: a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]  # noqa: E731
     assert all(apart(a, b) for a in legends for b in curves)
