@@ -114,7 +114,6 @@ def test_a_stack_of_ten_rests_for_a_hundred_thousand_steps(dim):
 
 
 @pytest.mark.stress
-@pytest.mark.xfail(strict=True, reason="the contact problem of its 100 contacts in the plane is not solved in the first step")
 def test_a_tower_of_fifty_planks_rests_for_a_hundred_thousand_steps():
     world = _pile(2)
     for i in range(50):
