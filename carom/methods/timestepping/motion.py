@@ -177,6 +177,7 @@ class Timestepping(Method):
         """Whether a contact took part that was not foreseen."""
         return jnp.asarray(False)
 
+
     def bind(self, system, params: Any, n: int) -> Mechanics:
         return system.bind(params, n, general=True).with_lagrangian()
 
