@@ -24,7 +24,7 @@ from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
 from carom.named import frozen
 from carom.running.checkpoint import digest_of
-from carom.running.checks import check_step, needs_of, problem_of
+from carom.running.checks import check_step, needs_of
 from carom.running.options import check_ensemble, check_grid, refuse_stop
 from carom.running.progress import Bar
 from carom.system.system import System
@@ -131,13 +131,16 @@ def ensemble(
 
 
 def _spread(system: System, method: Method, lanes: Lanes, options: dict[str, Any], cluster: str, out: Any, block) -> Any:
-    """Over the workers of a cluster. The first lane is run here for one step: what is wrong with all of them is said at once."""
+    """Over the workers of a cluster. The first lane is checked here: what is wrong with all of them is said at once."""
     check_store(out, block)
     q, v, dt, each = lanes[0:1]
-    given = {**options, "num_steps": 1, "save": None, "dt": dt, "each": each or None}
-    problem = ensemble(system, method, q[:1], v[:1], **given).solve(0)
+    check_ensemble(system, method, options["dtype"], each, q0s=q, v0s=v, dt=dt, params=options["params"])
+    refuse_stop(options["stop"], "carom.ensemble")
+    problem = check_lanes(frozen(system.on_grid(dt)), q, v, dt, options["params"], each, options["t0"]).problem
+    require(problem.needs, method, "ensemble")
+    saved_steps(options["save"], check_grid(np.max(dt), options["num_steps"])[1])
     told = {
-        "system": digest_of(problem.system, problem_of(problem)),
+        "system": digest_of(problem.system, problem),
         "method": f"{type(method).__name__} {digest_of(method)}",
         "start": fingerprint(*lanes.parts.values()),
         "options": repr({key: value for key, value in options.items() if key not in ("params", "name")}),

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.methods.variational.flow import Flow, FlowMap
+from carom.system.mechanics import Mechanics
 from carom.system.splitting import Splitting
 from carom.xla.kernel import once, sealed
 from carom.xla.structure import operations
@@ -25,8 +26,35 @@ FEW = 4  # coordinates
 SHORT = 150  # operations of a stage: up to here the stages are written out, which is faster; beyond, compiling takes too long
 
 
-def kicked_flow(split: Splitting, coefficients: np.ndarray, without_energy: bool, example: tuple) -> FlowMap:
-    """(1)–(4). `without_energy` leaves (4) out. `example`: a q and a p, for their shapes."""
+def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: bool) -> FlowMap | None:
+    """(1)–(4), where the system is so. `without_energy` leaves (4) out."""
+    if "splitting" not in mechanics.flows:
+        mechanics.flows["splitting"] = mechanics.splitting()
+    split = mechanics.flows["splitting"]
+    if split is None:
+        return None
+    example = jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim)
+    stage, start = _stages(split, without_energy)
+    one = jnp.ones(())
+    short = len(coefficients) <= 5 and operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example) <= SHORT
+    if split.inverse_mass is not None and without_energy and short and mechanics.dim <= FEW:
+        return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False)
+
+    def flow(q, p, t, h):
+        carry = start(q, p, h)
+        if len(coefficients) == 1 or (without_energy and short):
+            for gamma in coefficients:
+                carry = stage(carry, float(gamma), h)
+        else:
+            carry = jax.lax.scan(lambda carry, gamma: (stage(carry, gamma, h), None), carry, jnp.asarray(coefficients))[0]
+        q, p, _, _, energy, converged = carry
+        return Flow(q, p, energy, energy, converged & split.admissible(q))
+
+    return FlowMap(sealed(flow), implicit=False)
+
+
+def _stages(split: Splitting, without_energy: bool):
+    """One stage, as (carry, coefficient, h) ↦ carry, and what the first one is handed."""
 
     def stage(carry, coefficient, h):
         q, p, force, potential, energy, converged = carry
@@ -44,30 +72,7 @@ def kicked_flow(split: Splitting, coefficients: np.ndarray, without_energy: bool
         potential = zero if without_energy else split.potential(q)
         return q, p, split.force(q), potential, zero, jnp.asarray(True)
 
-    one = jnp.ones(())
-    size = operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example)
-    written_out = len(coefficients) == 1 or (without_energy and len(coefficients) <= 5 and size <= SHORT)
-
-    if (
-        split.inverse_mass is not None
-        and without_energy
-        and len(coefficients) <= 5
-        and size <= SHORT
-        and example[0].shape[0] <= FEW
-    ):
-        return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False)
-
-    def flow(q, p, t, h):
-        carry = start(q, p, h)
-        if written_out:
-            for gamma in coefficients:
-                carry = stage(carry, float(gamma), h)
-        else:
-            carry = jax.lax.scan(lambda carry, gamma: (stage(carry, gamma, h), None), carry, jnp.asarray(coefficients))[0]
-        q, p, _, _, energy, converged = carry
-        return Flow(q, p, energy, energy, converged & split.admissible(q))
-
-    return FlowMap(sealed(flow), implicit=False)
+    return stage, start
 
 
 def _by_entries(split: Splitting, coefficients: np.ndarray):

@@ -91,17 +91,6 @@ class Rule(eqx.Module):
         """
         return OwnRule(function, order, symmetric)
 
-    def _kicked(self, mechanics: Mechanics, coefficients: np.ndarray, without_energy: bool) -> FlowMap | None:
-        """The flow as kicks and drifts, where system and rule allow it."""
-        if not self.kicks:
-            return None
-        if "splitting" not in mechanics.flows:
-            mechanics.flows["splitting"] = mechanics.splitting()
-        split = mechanics.flows["splitting"]
-        if split is None:
-            return None
-        return kicked_flow(split, coefficients, without_energy, (jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim)))
-
 
 class _TableauRule(Rule):
     @abstractmethod
@@ -116,7 +105,7 @@ class _TableauRule(Rule):
 
     def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
         if (self, without_energy, direction) not in mechanics.flows:
-            flow = self._kicked(mechanics, np.ones(1), without_energy)
+            flow = kicked_flow(mechanics, np.ones(1), without_energy) if self.kicks else None
             if flow is not None:
                 pass
             elif mechanics.lumped:
@@ -311,7 +300,7 @@ class Composition(Rule):
 
     def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
         gammas = self.coefficients
-        kicked = self._kicked(mechanics, gammas, without_energy)
+        kicked = kicked_flow(mechanics, gammas, without_energy) if self.kicks else None
         if kicked is not None:
             return kicked
         part = self.base.flow(mechanics, without_energy, direction)
