@@ -177,7 +177,6 @@ class Timestepping(Method):
         """Whether a contact took part that was not foreseen."""
         return jnp.asarray(False)
 
-
     def bind(self, system, params: Any, n: int) -> Mechanics:
         return system.bind(params, n, general=True).with_lagrangian()
 
