@@ -187,6 +187,8 @@ def markdown(records: list[dict], revision: str, repeats: int) -> str:
         "",
     ]
     lines += [f"Time per step, {repeats} rounds in turns{load}; a ratio below 1 is a gain.", ""]
+    if load and os.getloadavg()[0] > (os.cpu_count() or 1):
+        lines += ["The machine was busier than it has cores: of these ratios only that of the least times means something.", ""]
     lines += ["| " + " | ".join(cell.strip() for cell in HEADER) + " |", "|---" * len(HEADER) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(row(record)) + " |" for record in records), ""])
 

@@ -14,7 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks import friction_scenes as scenes
-from carom.numerics.friction import FrictionProblem, solve_friction
+from carom.numerics.friction.problem import FrictionProblem
+from carom.numerics.friction.stages import solve_friction
 
 HEADER = "| problem | contacts | rows of W | E | stage | iterations | CPU s | least wall s |\n|---|---|---|---|---|---|---|---|"
 MADE = {

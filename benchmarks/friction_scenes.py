@@ -7,7 +7,7 @@ not move: u = 0 is admissible, and the problem has a solution.
 import numpy as np
 from scipy import sparse
 
-from carom.numerics.friction import FrictionProblem
+from carom.numerics.friction.problem import FrictionProblem
 
 GRAVITY, DT = 9.81, 0.01
 

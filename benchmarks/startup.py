@@ -24,6 +24,15 @@ def height(x):
 float(jax.grad(height)(1.0))
 """
 # name, what it does after the import, and the seconds wanted with an empty cache
+PENDULUM_GRADIENT = """
+import jax, jax.numpy as jnp
+model = carom.models.double_pendulum()
+q0, v0 = jnp.asarray(model.q0, float), jnp.asarray(model.v0, float)
+def angle(x):
+    options = {"dt": model.dt, "num_steps": 100, "params": model.params}
+    return carom.rollout(model.system, carom.VariationalCollision(), q0.at[0].add(x), v0, **options).q[-1][1]
+float(jax.grad(angle)(0.0))
+"""
 CASES = (
     ("particle", "carom.models.particle().solve(num_steps=2000)", 1.0),
     ("star", "carom.models.star().solve(num_steps=2000)", 1.0),
@@ -31,6 +40,10 @@ CASES = (
     ("rolling disk", "carom.models.rolling_disk().solve(num_steps=500)", 2.5),
     ("beam", "carom.models.beam(height=20.0).solve(num_steps=200)", 5.0),
     ("gradient through a ball", GRADIENT, 2.0),
+    ("gradient through a double pendulum", PENDULUM_GRADIENT, 6.0),
+    ("Hybrid", "carom.models.particle().solve(carom.Hybrid(), num_steps=500)", 3.0),
+    ("slider-crank", "carom.models.slider_crank().solve(num_steps=200)", 10.0),
+    ("woodpecker", "carom.models.woodpecker().solve(num_steps=200)", 10.0),
 )
 WARM = 0.5  # seconds wanted with a filled cache
 IMPORT = 0.6

@@ -12,7 +12,7 @@ from carom.bodies.joints import Joint, Joints, joint_rows
 from carom.bodies.scene import FREE, Force, Materials, Scene, Spring, State, prescribed
 from carom.bodies.velocity import pose
 from carom.errors import InputError
-from carom.numerics.friction import solve_friction
+from carom.numerics.friction.stages import solve_friction
 
 if TYPE_CHECKING:
     from carom.bodies.world import World

@@ -14,7 +14,7 @@ from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows
 from carom.bodies.quaternions import cross
 from carom.bodies.scene import Scene, State
-from carom.numerics.friction import FrictionProblem
+from carom.numerics.friction.problem import FrictionProblem
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.quaternions import apply
 from carom.bodies.scene import Scene, State
-from carom.numerics.friction import solve_friction
 from carom.numerics.friction.problem import RESTING, natural_residual
+from carom.numerics.friction.stages import solve_friction
 
 ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together

@@ -5,7 +5,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -159,7 +158,7 @@ def _coefficient(value: Any, what: str, where: str, upper: float | None, of_spee
     if not number >= 0 or (upper is not None and number > upper):
         limits = "≥ 0" if upper is None else f"in [0, {upper:g}]"
         raise InputError(f"{where}: {what} must be {limits}; got {number}")
-    return jnp.asarray(np.asarray(number))  # by way of numpy, or JAX compiles a program to convert it
+    return np.asarray(number)  # pyright: ignore[reportReturnType]  # not yet JAX's: nothing is compiled for it
 
 
 def contacts_of(contacts: Any) -> tuple[Contact, ...]:

@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.errors import InputError
+from carom.many.cluster import Lanes, check_store, fingerprint, spread
 from carom.many.lane_inputs import CheckedLanes, check_lanes, saved_steps
 from carom.many.trajectories import Ensemble
 from carom.methods.capabilities import require
@@ -20,6 +23,7 @@ from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
 from carom.named import frozen
+from carom.running.checkpoint import digest_of
 from carom.running.checks import check_step, needs_of
 from carom.running.options import check_ensemble, check_grid, refuse_stop
 from carom.running.progress import Bar
@@ -53,6 +57,9 @@ def ensemble(
     progress: bool | None = None,
     name: str = "ensemble",
     stop: Any = None,
+    cluster: str | None = None,
+    out: Any = None,
+    block: int | None = None,
 ) -> Ensemble:
     """Simulate many independent trajectories (lanes): what `solve` does for one, with the same numbers.
 
@@ -63,10 +70,19 @@ def ensemble(
     - `dtype`: float64, or float32 for GPUs that are slow in double precision: states are then good to 7 digits at best.
     - `devices`: JAX devices to use, by default all of them; on a CPU, every core.
     - `progress`: a bar on stderr; by default when that is a terminal and the work takes longer than a second.
+    - `cluster`: the address of a dask scheduler. Blocks of `block` lanes go to its workers, and what they return is written to
+      `out`, a *.zarr, block by block; returned is that store as an xarray dataset, which reads what it is asked for. The lanes
+      may be given as anything that is read in slices (numpy.memmap, a zarr array): only a few blocks are in memory at a time. A
+      worker that dies loses nothing, and the same call goes on with an ensemble that was stopped.
 
     Lanes do not disturb one another: one that fails is NaN from there on, and `.status` says which and why. Bad input raises
     `InputError` with the first lane it was found in.
     """
+    if cluster is not None:
+        options = {"num_steps": num_steps, "params": params, "t0": t0, "save": save, "dtype": dtype, "name": name, "stop": stop}
+        return _spread(system, method, Lanes(q0s, v0s, dt, each), options, cluster, out, block)
+    if out is not None or block is not None:
+        raise InputError("out and block say where the lanes of a cluster are written: pass cluster= too, or .save the ensemble")
     check_ensemble(system, method, dtype, each, q0s=q0s, v0s=v0s, dt=dt, params=params)
     refuse_stop(stop, "carom.ensemble")
     longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
@@ -112,6 +128,30 @@ def ensemble(
         name=name,
         single=np.dtype(dtype) == np.float32,
     )
+
+
+def _spread(system: System, method: Method, lanes: Lanes, options: dict[str, Any], cluster: str, out: Any, block) -> Any:
+    """Over the workers of a cluster. The first lane is checked here: what is wrong with all of them is said at once."""
+    check_store(out, block)
+    q, v, dt, each = lanes[0:1]
+    check_ensemble(system, method, options["dtype"], each, q0s=q, v0s=v, dt=dt, params=options["params"])
+    refuse_stop(options["stop"], "carom.ensemble")
+    problem = check_lanes(frozen(system.on_grid(dt)), q, v, dt, options["params"], each, options["t0"]).problem
+    require(problem.needs, method, "ensemble")
+    saved_steps(options["save"], check_grid(np.max(dt), options["num_steps"])[1])
+    told = {
+        "system": digest_of(problem.system, problem),
+        "method": f"{type(method).__name__} {digest_of(method)}",
+        "start": fingerprint(*lanes.parts.values()),
+        "options": repr({key: value for key, value in options.items() if key not in ("params", "name")}),
+        "params": fingerprint(*jax.tree.leaves(options["params"])),
+    }
+    return spread(partial(_lanes_of_block, system, method, options), lanes, told, cluster, out, block)
+
+
+def _lanes_of_block(system: System, method: Method, options: dict[str, Any], q0s, v0s, dt, each) -> Ensemble:
+    """In a worker."""
+    return ensemble(system, method, q0s, v0s, dt=dt, each=each or None, progress=False, **options)
 
 
 # -- blocks of lanes -----------------------------------------------------------------------------------------------------

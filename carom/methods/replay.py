@@ -14,7 +14,8 @@ when, which contact, which size. The replay goes through the same *slots* with t
   derivatives would need more);
 - or a *step* of a timestepping method, in its differentiable form: contacts keep their states (open, sticking, sliding).
 
-The replay is a scan, so forward and reverse mode, `vmap` and `jit` all work. It runs only when a derivative is asked for.
+The replay has a loop for each of forward and reverse mode (`replay_loops`), so that these, `vmap` and `jit` all work. It runs only
+when a derivative is asked for.
 """
 
 from typing import Any, NamedTuple
@@ -27,17 +28,18 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.errors import InputError
 from carom.methods.loop import Chunk, Grid, advance, controller_row
 from carom.methods.method import ImpactTable, State, StepStart
+from carom.methods.replay_loops import Replay
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.impulse import Leg, Pending, resolve
 from carom.numerics.newton import polish
 from carom.system.controller import sampler
 from carom.system.mechanics import Mechanics
+from carom.xla.linear_pair import unless_batched
 
 
 class Values(NamedTuple):
-    """What can be differentiated."""
+    """What can be differentiated by a replay; the times of the grid need none."""
 
-    t: Float[Array, " steps"]
     q: Float[Array, "steps n"]
     p: Float[Array, "steps n"]
     impact_t: Float[Array, " rows"]
@@ -71,7 +73,9 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     fixed_method, fixed_system = eqx.combine(frozen_arrays, functions)
     limit = jnp.asarray(num_steps, jnp.int32)
     grid = Grid(frozen_dt, zero, limit, most, num_steps, rows)
-    chunk = advance(fixed_method, fixed_system, frozen_params, frozen_start, grid)
+    fixed, rest = eqx.partition((fixed_method, fixed_system, frozen_params, frozen_start, grid), eqx.is_array)
+    forwards = lambda kernel: lambda fixed: advance(*eqx.combine(fixed, rest), kernel=kernel)  # noqa: E731
+    chunk = unless_batched(forwards(True), forwards(False))(fixed)
     full = (chunk.steps < num_steps) | (chunk.num_impacts > max_impacts)
     status = jnp.where((chunk.status == OK) & full, TABLE_FULL, chunk.status).astype(jnp.int32)
     table = jax.tree.map(lambda column: column[:max_impacts], chunk.impacts)
@@ -79,17 +83,19 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
 
     @jax.custom_jvp
     def values(args, chunk, table):
-        _, _, start, dt = args
-        t = start.t + jnp.arange(1, num_steps + 1) * dt
+        start = args[2]
         q, p, control = jnp.split(chunk.states[:num_steps], (n, n + start.p.shape[0]), axis=1)
-        return Values(t, q, p, table.t, table.q, table.p_before, table.p_after, table.impulse, control)
+        return Values(q, p, table.t, table.q, table.p_before, table.p_after, table.impulse, control)
 
     @values.defjvp
     def derivative(primals, tangents):
-        chunk, table = primals[1:]
-        script = lambda args: _replay(functions, args, chunk, table, num_steps, max_impacts)  # noqa: E731
-        once = jax.tree.map(lambda x: _once(x) if eqx.is_inexact_array(x) else x, primals[0])
-        return values(*primals), jax.jvp(script, (once,), tangents[:1])[1]
+        live, whole = eqx.partition(primals[0], eqx.is_inexact_array)
+        leaves, tree = jax.tree.flatten(live)
+        pairs = zip(jax.tree.leaves(primals[0]), jax.tree.leaves(tangents[0]), strict=True)
+        changes = [change for x, change in pairs if eqx.is_inexact_array(x)]
+        replay, out = _replay(functions, tree, num_steps, max_impacts), values(*primals)
+        known = (whole, *primals[1:])
+        return out, Values(*replay.tangent([_once(x) for x in leaves], known, changes, list(out)))
 
     out = values(args, chunk, table)
     done = jnp.arange(num_steps) < chunk.steps
@@ -99,7 +105,7 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     )
     controller = system.controller
     return Run(
-        t=jnp.concatenate([start.t[None], out.t]),
+        t=jnp.concatenate([start.t[None], start.t + jnp.arange(1, num_steps + 1) * dt]),
         q=jnp.concatenate([start.q[None], blank(out.q)]),
         p=jnp.concatenate([start.p[None], blank(out.p)]),
         impacts=table,
@@ -151,7 +157,6 @@ class _Seen(NamedTuple):
     """What a slot leaves: a state where it ends a step, an impact where it holds one; `step` and `row` say where they belong."""
 
     step: Int[Array, ""]
-    t: Float[Array, ""]
     q: Float[Array, " size"]
     p: Float[Array, " n"]
     row: Int[Array, ""]
@@ -175,6 +180,7 @@ class _Script(NamedTuple):
     num_steps: int
     max_impacts: int
     bind: Any  #                       the two systems under a command, where there is a controller
+    pressed: Any  #                    of a hybrid: which steps are steps and not legs
     sample: Any  #                     (row of the controller, q, p, t, step) → its row in this step
 
     def here(self, now: _Now) -> tuple[Mechanics, Mechanics]:
@@ -188,43 +194,52 @@ class _Script(NamedTuple):
         return self.start.t + (step + 1) * self.dt
 
 
-def _replay(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_steps: int, max_impacts: int) -> Values:
+def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int) -> Replay:
     """All slots of the run, in order."""
+
+    def script(leaves: list[Array], known: Any) -> _Script:
+        whole, chunk, table = known
+        args = eqx.combine(jax.tree.unflatten(tree, leaves), whole)
+        return _script(functions, args, chunk, table, num_steps, max_impacts)
+
+    def slot(script: _Script, now: _Now) -> tuple[_Now, list[tuple[Array, Array]]]:
+        after, seen = _slot(script, now)
+        by_step, by_row = [(seen.step, x) for x in (seen.q, seen.p)], [(seen.row, x) for x in seen.impact]
+        return after, [*by_step, *by_row, (seen.step, seen.control)]  # the order of `Values`
+
+    return Replay(script, _begin, slot, num_steps, num_steps + max_impacts)
+
+
+def _script(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_steps: int, max_impacts: int) -> _Script:
     arrays, params, start, dt = args
     method, system = eqx.combine(arrays, functions)
-    n, dim = start.q.shape[0], start.p.shape[0]
+    n = start.q.shape[0]
     legs, steps = method.replayed_by()
     live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
     bind, sample = _controlled(method, system, params, n)
-    k, flat = live.contacts.num_faces, not method.needs_chart(live)
+    flat = not method.needs_chart(live)
     used = jnp.where(jnp.arange(max_impacts) < chunk.num_impacts, table.step, num_steps)
-    script = _Script(legs, steps, live, still, flat, start, dt, table, chunk.states, used, num_steps, max_impacts, bind, sample)
     pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
+    known = (start, dt, table, chunk.states, used, num_steps, max_impacts)
+    return _Script(legs, steps, live, still, flat, *known, bind, pressed, sample)
 
-    def slot(now: _Now) -> tuple[_Now, _Seen]:
-        if legs is None:
-            return _step(script, now, k)
-        if pressed is None:
-            return _leg(script, now, k)
-        return jax.lax.cond(pressed[now.step], lambda now: _step(script, now, k), lambda now: _leg(script, now, k), now)
 
-    def nothing(now: _Now) -> tuple[_Now, _Seen]:
-        zero = jnp.zeros_like
-        state = (zero(now.t), zero(now.centre), zero(now.p))
-        return now, _Seen(_at(num_steps), *state, _at(max_impacts), _no_impact(now, k), zero(now.control))
+def _begin(script: _Script) -> _Now:
+    start, zero = script.start, jnp.zeros((), jnp.int32)
+    q = start.q if script.flat else jnp.zeros_like(start.p)
+    control = controller_row(script.live.system, start)
+    control = control if script.sample is None else script.sample(control, start.q, start.p, start.t, zero)
+    return _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, script.live.contacts.num_faces), control)
 
-    zero = jnp.zeros((), jnp.int32)
-    q = start.q if flat else jnp.zeros(dim)
-    control = controller_row(system, start)
-    control = control if sample is None else sample(control, start.q, start.p, start.t, zero)
-    begin = _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, k), control)
-    extra = max_impacts if legs is not None and k else 0
-    any_left = lambda now, _: jax.lax.cond(now.step < num_steps, slot, nothing, now)  # noqa: E731
-    _, seen = jax.lax.scan(any_left, begin, None, length=num_steps + extra)
-    put = lambda column, index, size: jnp.zeros((size + 1, *column.shape[1:])).at[index].set(column)[:size]  # noqa: E731
-    states = [put(column, seen.step, num_steps) for column in (seen.t, seen.q, seen.p)]
-    impacts = [put(column, seen.row, max_impacts) for column in seen.impact]
-    return Values(*states, *impacts, put(seen.control, seen.step, num_steps))
+
+def _slot(script: _Script, now: _Now) -> tuple[_Now, _Seen]:
+    k = script.live.contacts.num_faces
+    if script.legs is None:
+        return _step(script, now, k)
+    if script.pressed is None:
+        return _leg(script, now, k)
+    branches = (lambda now: _step(script, now, k), lambda now: _leg(script, now, k))
+    return jax.lax.cond(script.pressed[now.step], *branches, now)
 
 
 def _controlled(method: Any, system: Any, params: Any, n: int) -> tuple[Any, Any]:
@@ -264,7 +279,8 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     def equations(x, mechanics, now, t_end):  # (1), (2)
         pending = now.pending
         out = method.replayed_flow(mechanics)(now.q, now.p + x[1] * pending.direction, now.t, x[0])
-        gap = mechanics.contacts.gaps(out.q, now.t + x[0])[table.closing[ahead]]
+        gaps = mechanics.contacts.gaps(out.q, now.t + x[0])
+        gap = jnp.sum(jnp.where(jnp.arange(gaps.shape[0]) == table.closing[ahead], gaps, 0.0))
         first = jnp.where(hits, gap, x[0] - (t_end - now.t))
         second = jnp.where(balance, out.energy_start + x[1] * pending.wall_power - pending.energy, x[1] - scale)
         return jnp.stack([first, second]), (out.q, out.p, out.energy_end)
@@ -300,7 +316,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
         after_leg = after_leg._replace(q=jnp.where(close, after_leg.q, jnp.nan), p=jnp.where(close, after_leg.p, jnp.nan))
         q_end, p_end = jnp.where(close, q_end, jnp.nan), jnp.where(close, p_end, jnp.nan)
     step = jnp.where(hits, script.num_steps, now.step).astype(jnp.int32)
-    return after_leg, _Seen(step, t, q_end, p_end, written, row, now.control)
+    return after_leg, _Seen(step, q_end, p_end, written, row, now.control)
 
 
 def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
@@ -327,7 +343,7 @@ def _ended(script: _Script, mechanics: Mechanics, now: _Now, q, p, t_end, impact
     after = now._replace(q=q, p=p, t=t_end, step=now.step + 1, row=now.row + hit)
     after, q_end, p_end = _recentred(script, mechanics, after)
     row = _at(script.max_impacts) if row is None else row
-    return after, _Seen(now.step, t_end, q_end, p_end, row, impact, now.control)
+    return after, _Seen(now.step, q_end, p_end, row, impact, now.control)
 
 
 def _recentred(script: _Script, mechanics: Mechanics, now: _Now) -> tuple[_Now, Array, Array]:

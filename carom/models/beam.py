@@ -121,20 +121,20 @@ def _less_than_half_a_turn(q):
     return jnp.sum(turn[:-1] * turn[1:], axis=1) > 0
 
 
+@jax.jit
+def _strain_slopes(spacing: Any) -> Float[Array, "6 12"]:
+    """∂η of a straight element along the twelve directions of its two nodes."""
+    straight = jnp.zeros((2, 7)).at[:, 0].set(1.0).at[1, 6].set(spacing)
+    return jax.jacfwd(lambda x: strains(SE3().retract(straight, x.reshape(2, 6)).reshape(-1), spacing)[0])(jnp.zeros(12))
+
+
 def highest_frequency(params: Any) -> float:
     """Of a long straight beam without strain: the largest over all wave numbers of the 6 × 6 problem that one wave leaves."""
-    spacing, stiffness = (jnp.asarray(params[name], float) for name in ("spacing", "stiffness"))
+    spacing, stiffness = (np.asarray(params[name], float) for name in ("spacing", "stiffness"))
     mass = np.asarray(params["mass"], float).reshape(-1, 6)
     inner = np.max(mass, axis=0)
-    space = SE3()
-    straight = jnp.zeros((2, 7)).at[:, 0].set(1.0).at[1, 6].set(spacing)
-
-    def energy(x):
-        return jnp.sum(
-            _strain_energies(space.retract(straight, x.reshape(2, 6)).reshape(-1), {"spacing": spacing, "stiffness": stiffness})
-        )
-
-    element = np.asarray(jax.hessian(energy)(jnp.zeros(12)))
+    slopes = np.asarray(_strain_slopes(float(spacing)))  # of a quadratic energy whose strain is zero: its second derivative
+    element = spacing * slopes.T @ (stiffness[:, None] * slopes)
     a, b, c = element[:6, :6], element[:6, 6:], element[6:, 6:]
     root = 1 / np.sqrt(inner)
     largest = 0.0
@@ -186,10 +186,7 @@ def beam(
     section = density * spacing * np.array([second, second, 2 * second, area, area, area])  # (2)
     masses = np.tile(section, (nodes, 1))
     masses[[0, -1]] *= 0.5
-    first = _curve(np.array([0.0, 0.0, height]), _STRAIN, nodes, spacing)
-    shift = 2e-5 * np.array([0.0, -np.sin(0.5), np.cos(0.5)])  # (5.12)
-    second_place = _curve(np.array([0.0, 0.0, height]) + shift, _NEXT_STRAIN, nodes, spacing)
-    velocity = _velocity(SE3().inverse_retract(first, second_place), start_time, masses)
+    first, velocity = jax.device_get(_start(nodes, spacing, float(height), start_time, masses))
     return Model(
         name="beam",
         about="a geometrically exact beam bouncing on a plane",
@@ -209,22 +206,29 @@ def beam(
     )
 
 
-def _velocity(displacement: Array, start_time: float, masses: np.ndarray) -> np.ndarray:
+@functools.partial(jax.jit, static_argnums=0)
+def _start(nodes: int, spacing, height, start_time, masses) -> tuple[Float[Array, "n 7"], Float[Array, "n 6"]]:
+    """The first configuration, and its velocity from the second one."""
+    place, shift = jnp.zeros(3).at[2].set(height), 2e-5 * np.array([0.0, -np.sin(0.5), np.cos(0.5)])  # (5.12)
+    first = _curve(place, _STRAIN, nodes, spacing)
+    second = _curve(place + shift, _NEXT_STRAIN, nodes, spacing)
+    return first, _velocity(SE3().inverse_retract(first, second), start_time, masses)
+
+
+def _velocity(displacement: Array, start_time, masses) -> Array:
     """The velocity at t = 0 that belongs to ξ⁰ as the discrete velocity of an interval of 4e-5, by (5.10)."""
     xi = displacement / start_time
     omega, gamma = split(4e-5 * xi)[:3], split(4e-5 * xi)[3:]
     inertia, weight = split(masses * xi)[:3], split(masses * xi)[3:]
-    return np.asarray(join(*rigid_cayley_momentum(omega, gamma, inertia, weight))) / masses
+    return join(*rigid_cayley_momentum(omega, gamma, inertia, weight)) / masses
 
 
-def _curve(place: np.ndarray, strain: Any, nodes: int, spacing: float) -> Array:
+def _curve(place: Array, strain: Any, nodes: int, spacing) -> Array:
     """Nodes of constant strain, from a first section turned by 0.5 about x."""
     space, step = SE3(), spacing * jnp.asarray(strain)
-    node = jnp.concatenate([jnp.array([np.cos(0.25), np.sin(0.25), 0.0, 0.0]), jnp.asarray(place)])
-    curve = [node]
-    for _ in range(nodes - 1):
-        curve.append(space.retract(curve[-1], step))
-    return jnp.stack(curve)
+    node = jnp.concatenate([jnp.array([np.cos(0.25), np.sin(0.25), 0.0, 0.0]), place])
+    _, others = jax.lax.scan(lambda node, _: (space.retract(node, step),) * 2, node, None, length=nodes - 1)
+    return jnp.concatenate([node[None], others])
 
 
 class Energies(NamedTuple):

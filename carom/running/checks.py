@@ -69,16 +69,18 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     if "nodes" in system.needs:
         return _check_lumped(system, q, v, params, start, v0 is None)
     names, owner = _structure(system, q, params, start)
-    at = jnp.asarray(q), jnp.asarray(np.zeros_like(v) if v0 is None else v), jnp.asarray(start)
+    at = q, np.zeros_like(v) if v0 is None else v, np.asarray(start)
     with explained("the derivatives of the system: it"):
-        probe = jax.device_get(_probe(system, params, *at))
+        probe, (p, speed) = jax.device_get(_probe(system, params, *at, v, v0 is None))
     _check_probe(probe, system)
     check_laws(system, params)
     check_mass(system, probe.here)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
-    system, touches = find_massless(system, params, probe.here, q, np.asarray(at[1]), start)
-    p, v = _start(system, params, at[0], jnp.asarray(v), at[2], v0 is None)
-    check_joints(system, params, q, np.asarray(v), start)
+    found, touches = find_massless(system, params, probe.here, q, at[1], start)
+    if found is not system:
+        p, speed = jax.device_get(_start(found, params, q, v, at[2], v0 is None))
+    system, v = found, speed
+    check_joints(system, params, q, v, start)
     plain = len(names) == len(owner) and q.shape == v.shape
     _check_gaps(probe, names, lambda: _closest(system, params, *at) if plain else None)
     needs = system.needs | _hidden_needs(probe, touches)
@@ -95,16 +97,19 @@ def problem_of(run: Solution) -> Problem:
 
 @eqx.filter_jit
 def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
+    return _beginning(system.bind(params, q.shape[0]), q, v_or_p, t, from_momentum)
+
+
+def _beginning(m: Any, q, v_or_p, t, from_momentum: bool):
     """Momentum and velocity at the start; massless velocities follow from the rest."""
-    m = system.bind(params, q.shape[0])
     p = m.remove_reaction(q, v_or_p if from_momentum else m.momentum(q, v_or_p, t), t)
-    if from_momentum or system.massless is not None:
+    if from_momentum or m.system.massless is not None:
         return p, m.velocity(q, p, t)
     return p, v_or_p
 
 
 @eqx.filter_jit
-def _probe(system: System, params: Any, q, v, t) -> _Probe:
+def _probe(system: System, params: Any, q, v, t, v_or_p, from_momentum: bool) -> tuple[_Probe, Any]:
     """Everything worth knowing about the start, in one small computation."""
     m = system.bind(params, q.shape[0])
     if m.contacts.num_contacts:
@@ -113,7 +118,7 @@ def _probe(system: System, params: Any, q, v, t) -> _Probe:
     else:
         gaps = width = jnp.zeros(0)
         coefficients = gaps, gaps
-    return _Probe(
+    probe = _Probe(
         m.lagrangian(q, v, t),
         look(m, q, v, t),
         m.mass(q, jnp.zeros_like(v), t),
@@ -123,6 +128,7 @@ def _probe(system: System, params: Any, q, v, t) -> _Probe:
         *coefficients,
         _is_degenerate(m, q, t),
     )
+    return probe, _beginning(m, q, v_or_p, t, from_momentum)
 
 
 def _is_degenerate(m: Any, q, t) -> Any:
@@ -169,10 +175,10 @@ def _parameters(params: Any) -> Any:
     def number(path, leaf):
         where = "params" + jax.tree_util.keystr(path)
         try:
-            array = jnp.asarray(leaf, dtype=float)
+            array = np.asarray(leaf, dtype=float)  # of numpy: nothing is compiled for it
         except (TypeError, ValueError) as error:
             raise InputError(f"{where} must be a number or an array; got {leaf!r}") from error
-        if not bool(np.all(np.isfinite(np.asarray(array)))):
+        if not np.isfinite(array).all():
             raise InputError(f"{where} is {leaf}; parameters must be finite")
         return array
 
@@ -182,7 +188,7 @@ def _parameters(params: Any) -> Any:
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
     names, owner = _structure(system, q, params, start)
-    arrays = jnp.asarray(q), jnp.asarray(v), jnp.asarray(start)
+    arrays = q, v, np.asarray(start)
     masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
         i = int(np.argmin(masses))
@@ -197,7 +203,7 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
         raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
     p, speed = (v, v / masses) if from_momentum else (masses * v, v)
-    return Problem(system, arrays[0], jnp.asarray(speed), jnp.asarray(p), arrays[2], params, names, owner, system.needs)
+    return Problem(system, q, speed, p, arrays[2], params, names, owner, system.needs)
 
 
 @eqx.filter_jit

@@ -107,10 +107,10 @@ class March:
         return self._arguments(limit, self.since[1], self.step, self.done - self.since[0], self.max_impacts - self.impacts, True)
 
     def _arguments(self, limit: int, t: float, step: float, first: int, most: int, armed: bool) -> tuple[Any, ...]:
-        first_, last, most_, samples = (jnp.asarray(i, jnp.int32) for i in (first, limit, most, self.done))
+        first_, last, most_, samples = (np.int32(i) for i in (first, limit, most, self.done))
         room = {"length": self.length, "rows": self.rows, "contact_rows": self.contact_rows}
-        grid = Grid(jnp.asarray(step), first_, last, most_, samples=samples, armed=jnp.asarray(armed), **room)
-        state = State(jnp.asarray(t), self.q, self.p, self.control)
+        grid = Grid(np.float64(step), first_, last, most_, samples=samples, armed=np.asarray(armed), **room)
+        state = State(np.float64(t), self.q, self.p, self.control)
         return self.method, self.system, self.problem.params, state, grid, self.asked.stops
 
     def go(self, bar: Bar) -> bool:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from carom.errors import InputError
@@ -54,9 +55,19 @@ def rollout(
             "hand it over through params, as in rollout(system, …, params={'g': g})"
         )
     with explained("the system"):
-        mechanics = system.bind(params, q.shape[0])
-    require(needs if mechanics.quadratic else needs | {"energy not quadratic"}, method, "gradients")
+        quadratic = _is_quadratic(system, params, q.shape[0])
+    require(needs if quadratic else needs | {"energy not quadratic"}, method, "gradients")
     return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts))
+
+
+def _is_quadratic(system: System, params: Any, n: int) -> bool:
+    """Is the energy quadratic in the velocities? The structure shows it: nothing is computed."""
+    found: list[bool] = []
+    arrays, rest = eqx.partition((system, params), eqx.is_array_like)
+    jax.eval_shape(
+        lambda arrays: found.append(eqx.combine(arrays, rest)[0].bind(eqx.combine(arrays, rest)[1], n).quadratic), arrays
+    )
+    return found[0]
 
 
 @eqx.filter_jit  # outside of any other computation, too, it is compiled once

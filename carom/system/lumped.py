@@ -30,6 +30,7 @@ from carom.system.contacts import Contacts
 from carom.system.controller import Controller
 from carom.system.functions import EPS_PER_GAP, Functions
 from carom.system.mechanics import LagrangianMechanics, Mechanics, Node
+from carom.system.splitting import Splitting
 from carom.system.system import System
 
 
@@ -118,6 +119,12 @@ class LumpedMechanics(Mechanics):
 
     def chart(self, q) -> "LumpedMechanics":
         return self  # its flow moves on the group itself
+
+    def splitting(self) -> Splitting | None:
+        if self.functions.forced:
+            return None
+        drift = lambda q, p, h: self.space.drift(q, p, self.masses, h)  # noqa: E731
+        return Splitting(self.force, drift, self.potential, self.admissible)
 
     def potential(self, q) -> Float[Array, ""]:
         return jnp.asarray(self.system.potential(q=q, params=self.params)).reshape(())

@@ -29,6 +29,7 @@ from carom.system.contacts import Contacts
 from carom.system.functions import Functions
 from carom.system.massless import massless_velocity
 from carom.system.near import NearContacts, pick
+from carom.system.splitting import Splitting, split
 from carom.xla.structure import depends_on
 
 
@@ -106,6 +107,10 @@ class Mechanics(abc.ABC):
     @abc.abstractmethod
     def chart(self, q) -> "Mechanics":
         """The mechanics around a configuration, in coordinates of a vector space; itself where these are so already."""
+
+    def splitting(self) -> Splitting | None:
+        """Kicks and drifts, where nothing else is needed."""
+        return None
 
     def loose(self) -> "Mechanics":
         """Without joints and velocity constraints, for methods that treat them as forces."""
@@ -192,6 +197,12 @@ class LagrangianMechanics(Mechanics):
         if self.functions.space is None:
             return self
         return LagrangianMechanics(chart_around(self.functions, q), bilateral=self.bilateral, around=self.loose())
+
+    def splitting(self) -> Splitting | None:
+        plain = self.num_constraints == 0 and self.system.massless is None and self.functions.space is None
+        if self._inverse_mass is None or not plain or not self.autonomous or self.functions.forced:
+            return None
+        return split(self.functions.lagrangian, self._inverse_mass)
 
     def loose(self) -> "LagrangianMechanics":
         return LagrangianMechanics(self.functions, bilateral=False, around=self.around) if self.bilateral else self

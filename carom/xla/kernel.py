@@ -69,13 +69,20 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
     The witness is one number computed from all arguments. The number of iterations of the function's loop has to depend on it
     (a witness that is not finite, say, ends the loop before it starts), and the function must not close over traced values.
     """
+    everything, tree = jax.tree.flatten(args)
+    leaves = [leaf for leaf in everything if jnp.size(leaf)]  # nothing can depend on an empty array
+
+    def on_leaves(*leaves):
+        some = iter(leaves)
+        whole = [next(some) if jnp.size(leaf) else jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in everything]
+        return function(_witness(leaves), *jax.tree.unflatten(tree, whole))
+
     token = _inside.set(_enabled())
     try:
-        closed, shape = jax.make_jaxpr(lambda *args: function(_witness(args), *args), return_shape=True)(*args)
+        closed, shape = jax.make_jaxpr(on_leaves, return_shape=True)(*leaves)
     finally:
         _inside.reset(token)
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
-    leaves = jax.tree.leaves(args)
     if _enabled() and not _is_foreign(closed.jaxpr):
         kernel = tagged(inner, xla_cpu_small_call="true", inlineable="false")
         inner = jax.jit(lambda leaves: kernel(_computed(leaves)))

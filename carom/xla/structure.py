@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 from jax.extend import core
+from jax.interpreters.partial_eval import dce_jaxpr
 
 
 def depends_on(function: Callable[..., Any], *args: Any) -> list[bool]:
@@ -70,6 +71,17 @@ def _names(jaxpr: Any) -> set[str]:
                 inner = getattr(each, "jaxpr", each)
                 found |= _names(inner) if hasattr(inner, "eqns") else set()
     return found
+
+
+def operations(function: Callable[..., Any], *args: Any) -> int:
+    """How many operations the results of a computation need; those in a loop count once."""
+    jaxpr = jax.make_jaxpr(function)(*args).jaxpr
+    return _length(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0])
+
+
+def _length(jaxpr: Any) -> int:
+    inner = [list(inner_programs(eqn)) for eqn in jaxpr.eqns]
+    return sum(sum(map(_length, programs)) if programs else 1 for programs in inner)
 
 
 def largest(jaxpr: Any) -> int:

@@ -12,9 +12,11 @@ from scipy import sparse
 import carom  # noqa: F401  (double precision)
 from benchmarks import friction_scenes as scenes
 from carom.numerics.complementarity.enumeration import solve_friction as enumerate_states
-from carom.numerics.friction import FrictionProblem, cones, gradient, interior, polish, scaled, solve_friction
+from carom.numerics.friction import cones, gradient, interior, polish, scaled
 from carom.numerics.friction import problem as problem_module
+from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.small import friction_impulses
+from carom.numerics.friction.stages import solve_friction
 
 TOLERANCE = 1e-10  # of E: what the driver promises
 

@@ -122,3 +122,16 @@ def test_zeros_of_masses_and_normals_cost_nothing():
     plain = _cost_of_a_rate(lambda q, v, params: 0.5 * params["mass"] * (v[0] ** 2 + v[1] ** 2))
     coupled = _cost_of_a_rate(lambda q, v, params: 0.5 * params["mass"] * (v[0] ** 2 + v[1] ** 2 + v[0] * v[1]))
     assert plain <= 6 and coupled >= 2 * plain
+
+
+def test_a_reduction_of_nothing():
+    """Contacts without tangents have sums over no entries."""
+
+    def function(x):
+        none = jnp.zeros((2, 0)) * x
+        return jnp.sum(none, axis=1) + x, jnp.all(none > 0), jnp.prod(none)
+
+    found = over_lanes(function, [True])(jnp.arange(5.0))
+    wanted = jax.vmap(function, out_axes=-1)(jnp.arange(5.0))
+    for a, b in zip(found, wanted, strict=True):
+        assert np.array_equal(np.broadcast_to(a, b.shape), b)

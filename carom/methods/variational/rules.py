@@ -42,6 +42,7 @@ from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.flow import Flow, FlowMap, Tableau
 from carom.methods.variational.group_flow import group_flow, group_lagrangian
+from carom.methods.variational.kicks import kicked_flow
 from carom.methods.variational.lumped_flow import composed_limit, kick_drift_kick, lumped_lagrangian
 from carom.methods.variational.own_flow import own_equations, own_flow
 from carom.methods.variational.tableau_flow import equations, tableau_flow, tableau_lagrangian
@@ -62,6 +63,7 @@ class Rule(eqx.Module):
     steps_nodes = False  #                  knows how to step masses at nodes
     moves_on_groups = True  #               has a discrete Lagrangian on groups; otherwise each step is taken in a chart
     takes_forces = True  #                  knows how forces enter it
+    kicks = False  #                        is kick, drift, kick where L(q, v) = K(v) − V(q)
     stability_limit = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
 
     @property
@@ -103,7 +105,10 @@ class _TableauRule(Rule):
 
     def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
         if (self, without_energy, direction) not in mechanics.flows:
-            if mechanics.lumped:
+            flow = kicked_flow(mechanics, np.ones(1), without_energy) if self.kicks else None
+            if flow is not None:
+                pass
+            elif mechanics.lumped:
                 flow = kick_drift_kick(mechanics, without_energy)
             elif mechanics.functions.space is not None:
                 numbers = self.tableau()
@@ -140,6 +145,7 @@ class Trapezoidal(_TableauRule):
     order = 2
     symmetric = True
     steps_nodes = True
+    kicks = True
     stability_limit = 2.0
 
     def tableau(self) -> Tableau:
@@ -273,6 +279,10 @@ class Composition(Rule):
         return self.base.moves_on_groups
 
     @property
+    def kicks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.base.kicks
+
+    @property
     def name(self) -> str:
         return self.base.name
 
@@ -289,8 +299,11 @@ class Composition(Rule):
         return self.base.matrix(mechanics, state, self.coefficients[0] * h, direction)
 
     def flow(self, mechanics: Mechanics, without_energy: bool = False, direction: str = "symmetric") -> FlowMap:
-        part = self.base.flow(mechanics, without_energy, direction)
         gammas = self.coefficients
+        kicked = kicked_flow(mechanics, gammas, without_energy) if self.kicks else None
+        if kicked is not None:
+            return kicked
+        part = self.base.flow(mechanics, without_energy, direction)
         after = np.cumsum(gammas)
         after[-1] = 1.0
         stages = np.stack([gammas, after - gammas, after], axis=1)

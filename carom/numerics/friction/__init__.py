@@ -8,10 +8,6 @@
 - `interior`, `polish`, `gradient`: the three stages.
 - `stages`: `solve_friction`, which splits a problem into islands and takes them through the stages.
 
-The equations are numbered through the package; `docs/theory/friction.md` derives them.
+The equations are numbered through the package; `docs/theory/friction.md` derives them. Nothing is imported here: `small`, which
+every impact needs, does without the sparse matrices that the others load.
 """
-
-from carom.numerics.friction.problem import FrictionProblem
-from carom.numerics.friction.stages import FrictionSolution, solve_friction
-
-__all__ = ["FrictionProblem", "FrictionSolution", "solve_friction"]

@@ -1,0 +1,86 @@
+"""Functions that behave otherwise under a transformation: a fast form that `vmap` must not see, a linear map with its transpose.
+
+**Relies on** `jax.custom_batching.custom_vmap`, and on the three tables of rules that JAX documents for primitives of one's own
+(`jax.interpreters`: `ad`, `batching`, `mlir`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+_Function = Callable[..., Any]
+
+
+def unless_batched(fast: _Function, plain: _Function) -> _Function:
+    """`fast`, and `plain` under `vmap`. Neither may close over traced values; derivatives are not taken of them."""
+    call = jax.custom_batching.custom_vmap(fast)
+
+    @call.def_vmap
+    def _(axis_size, in_batched, *args):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched)
+        out = jax.vmap(plain, in_axes=tuple(axes), axis_size=axis_size)(*args)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return call
+
+
+def linear_pair(forward: _Function, backward: _Function, known: Any, tangent: list[Any], like: list[Any]) -> list[Any]:
+    """forward(known, tangent), linear in `tangent`, with backward(known, cotangent) as its transpose; `like` are arrays, or shapes,
+    like the results.
+
+    `tangent` and the result are lists of arrays. Both functions may be wrapped by `unless_batched`: second derivatives are not
+    taken, and under `vmap` each is mapped as it is. Neither is traced before it is needed.
+    """
+    leaves, tree = jax.tree.flatten(known)
+    shapes = tuple((x.shape, x.dtype) for x in like)
+    return _pair.bind(*leaves, *tangent, forward=forward, backward=backward, tree=tree, count=len(leaves), shapes=shapes)
+
+
+_pair = Primitive("linear_pair")
+_pair.multiple_results = True
+
+
+def _apply(*args, forward, backward, tree, count, shapes):
+    return forward(jax.tree.unflatten(tree, args[:count]), list(args[count:]))
+
+
+def _abstract(*args, shapes, **_):
+    return [jax.core.ShapedArray(*shape) for shape in shapes]
+
+
+def _jvp(primals, tangents, **params):
+    count = params["count"]
+    changes = [ad.instantiate_zeros(t) for t in tangents[count:]]
+    return _pair.bind(*primals, **params), _pair.bind(*primals[:count], *changes, **params)
+
+
+def _transpose(cotangents, *args, forward, backward, tree, count, shapes):
+    known, moving = args[:count], args[count:]
+    filled = [ad.instantiate_zeros(c) for c in cotangents]
+    back = tuple((x.aval.shape, x.aval.dtype) for x in moving)
+    out = _pair.bind(*known, *filled, forward=backward, backward=forward, tree=tree, count=count, shapes=back)
+    return [None] * count + list(out)
+
+
+def _batch(args, axes, *, forward, backward, tree, count, shapes):
+    size = next(x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not batching.not_mapped)
+    front = [x if a is batching.not_mapped else jnp.moveaxis(x, a, 0) for x, a in zip(args, axes, strict=True)]
+    known = jax.tree.unflatten(tree, [None if a is batching.not_mapped else 0 for a in axes[:count]])
+    tangent = [batching.bdim_at_front(x, a, size) for x, a in zip(args[count:], axes[count:], strict=True)]
+    over = lambda function: jax.vmap(function, in_axes=(known, 0), axis_size=size)  # noqa: E731
+    shapes = tuple(((size, *shape), dtype) for shape, dtype in shapes)
+    pair = {"forward": over(forward), "backward": over(backward), "tree": tree, "count": count, "shapes": shapes}
+    out = _pair.bind(*front[:count], *tangent, **pair)
+    return out, [0] * len(out)
+
+
+_pair.def_impl(jax.jit(_apply, static_argnames=("forward", "backward", "tree", "count", "shapes")))
+_pair.def_abstract_eval(_abstract)
+ad.primitive_jvps[_pair] = _jvp
+ad.primitive_transposes[_pair] = _transpose
+batching.primitive_batchers[_pair] = _batch
+mlir.register_lowering(_pair, mlir.lower_fun(_apply, multiple_results=True))

@@ -1,0 +1,79 @@
+"""A linear map with a transpose of its own, and a fast form that `vmap` does not see, under all of JAX's transformations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from carom.xla.linear_pair import linear_pair, unless_batched
+
+MATRIX = jnp.asarray([[2.0, 1.0, 0.0], [0.0, -1.0, 3.0]])
+
+
+def _sine(forward=lambda known, changes: [known * (MATRIX @ changes[0])], backward=None):
+    """x ↦ sin(scale) M x with derivatives by a linear pair: known is sin(scale)."""
+    if backward is None:
+        backward = lambda known, changes: [known * (MATRIX.T @ changes[0])]  # noqa: E731
+
+    @jax.custom_jvp
+    def function(scale, x):
+        return jnp.sin(scale) * (MATRIX @ x)
+
+    @function.defjvp
+    def _(primals, tangents):
+        out = function(*primals)
+        return out, linear_pair(forward, backward, jnp.sin(primals[0]), [tangents[1]], [out])[0]
+
+    return function
+
+
+X = jnp.asarray([0.3, -0.2, 0.7])
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, jax.jit])
+def test_forward_backward_and_mapped(jit):
+    function = _sine()
+    exact = np.sin(0.4) * np.asarray(MATRIX)
+    end = jit(lambda x: function(0.4, x))
+    assert np.allclose(jax.jacfwd(end)(X), exact, rtol=1e-15)
+    assert np.allclose(jax.jacrev(end)(X), exact, rtol=1e-15)
+    many = jnp.stack([X, 2 * X])
+    loss = jit(lambda x: jnp.sum(function(0.4, x) ** 2))
+    alone = np.stack([jax.grad(loss)(x) for x in many])
+    assert np.allclose(jax.vmap(jax.grad(loss))(many), alone, rtol=1e-15)
+    assert np.allclose(jax.grad(lambda xs: jnp.sum(jax.vmap(loss)(xs)))(many), alone, rtol=1e-15)
+    # What is known may differ from lane to lane, too, or be all that does.
+    scales = jnp.asarray([0.1, 0.9])
+    found = jax.vmap(jax.grad(lambda x, s: jnp.sum(function(s, x))), in_axes=(None, 0))(X, scales)
+    assert np.allclose(found, np.sin(scales)[:, None] * np.asarray(MATRIX).sum(0), rtol=1e-15)
+
+
+def test_the_transpose_is_the_one_that_was_given():
+    wrong = _sine(backward=lambda known, changes: [jnp.zeros(3)])
+    assert np.all(jax.grad(lambda x: jnp.sum(wrong(0.4, x)))(X) == 0)
+    assert np.any(jax.jvp(lambda x: wrong(0.4, x), (X,), (X,))[1] != 0)
+
+
+def test_what_is_not_needed_is_not_traced():
+    def never(known, changes):
+        raise AssertionError
+
+    assert np.all(np.isfinite(jax.grad(lambda x: jnp.sum(_sine(forward=never)(0.4, x)))(X)))
+    assert np.all(np.isfinite(jax.jvp(lambda x: _sine(backward=never)(0.4, x), (X,), (X,))[1]))
+
+
+def test_under_vmap_the_plain_form_runs():
+    called = []
+
+    def form(name):
+        def double(x):
+            called.append(name)
+            return 2 * x
+
+        return double
+
+    function = unless_batched(form("fast"), form("plain"))
+    assert function(jnp.asarray(1.5)) == 3.0 and called == ["fast"]
+    assert np.array_equal(jax.vmap(function)(jnp.arange(3.0)), [0.0, 2.0, 4.0]) and "plain" in called
+    nested = jax.vmap(jax.vmap(function))(jnp.ones((2, 3)))
+    assert nested.shape == (2, 3) and np.all(nested == 2)
