@@ -145,6 +145,8 @@ def _times(t: Any) -> np.ndarray:
 def _flown(method, system, params, q, p, t, s, commands):
     """The flow over parts of steps."""
     plain = None if system.controller is not None else method.bind(system, params, q.shape[1])
+    if plain is not None:
+        method.flow(plain)  # kept there: what is made inside of the map stays inside
 
     def one(q, p, t, s, u):
         mechanics = method.bind(system.holding(u), params, q.shape[0]) if plain is None else plain

@@ -125,7 +125,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
                 read.update(recorder.read)
         if value is None:
             raise InputError(f"the {function.role} returns nothing: is a return missing?")
-        return jax.tree.map(jnp.asarray, value)
+        return jax.tree.map(jnp.asarray, value) if function.role == "controller" else jnp.asarray(value)
 
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
@@ -135,7 +135,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     wrong = out_of_range(closed, ["q", speed, "t", *labels])
     if wrong is not None:
         raise InputError(f"the {function.role} reads {wrong}, which JAX would take for the nearest one that exists")
-    if isinstance(shape, tuple):  # of a controller
+    if not isinstance(shape, jax.ShapeDtypeStruct):  # of a controller: command and memory
         return shape
     kind = np.dtype(shape.dtype)
     if kind.kind == "c":

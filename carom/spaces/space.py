@@ -4,7 +4,7 @@ import functools
 import itertools
 import operator
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -242,7 +242,7 @@ class Product(Space):
 
     def __init__(self, *spaces: Space):
         if not spaces or not all(isinstance(space, Space) for space in spaces):
-            raise InputError(f"a product needs at least one space, and spaces only; got {', '.join(map(repr, spaces)) or 'none'}")
+            raise InputError(f"a product needs at least one space, and spaces only; got {_told(spaces)}")
         self.spaces = spaces
         self.dim, self.size = sum(s.dim for s in spaces), sum(s.size for s in spaces)
         self.names = tuple(name for space in spaces for name in space.names)
@@ -310,3 +310,8 @@ class Product(Space):
             functools.reduce(operator.add, [out.kinetic for out in outs]),
             functools.reduce(operator.and_, [out.converged for out in outs]),
         )
+
+
+def _told(spaces: tuple[Any, ...]) -> str:
+    """Spaces by their kind, everything else as it is."""
+    return ", ".join(type(space).__name__ if isinstance(space, Space) else repr(space) for space in spaces) or "none"

@@ -10,7 +10,7 @@ from carom.bodies.contact_rows import problem
 from carom.bodies.stepping import Stepper
 from carom.bodies.velocity import bunches, certificate, rates_after
 from carom.bodies.world import World
-from carom.numerics.friction import solve_friction
+from carom.numerics.friction.stages import solve_friction
 
 
 def _lattice(k, friction=0.5):

@@ -68,7 +68,7 @@ def test_the_staggered_start_is_of_second_order():
     for h in steps:
         start = L_d.staggered([1.0], [0.5], h)
         late = L_d.legendre([1.0], [1.0 + 0.5 * h], h)
-        for name, (t0, q0, p0) in {"staggered": start, "late": (0.0, [1.0], late.p0)}.items():
+        for name, (t0, q0, p0) in {"staggered": start[:3], "late": (0.0, [1.0], late.p0)}.items():
             run = carom.solve(system, method, q0, p0=p0, dt=h, num_steps=round(2 / h), t0=float(t0))
             errors[name].append(abs(run.q[-1, 0] - np.cos(run.t[-1]) - 0.5 * np.sin(run.t[-1])))
     assert measured_order(steps, errors["staggered"]) == pytest.approx(2.0, abs=0.2)

@@ -97,7 +97,7 @@ class _TableauRule(Rule):
     def tableau(self) -> Tableau: ...
 
     def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
-        tableau, (t, q, p) = self.tableau(), state
+        tableau, t, q, p = self.tableau(), state.t, state.q, state.p
         residual = equations(tableau, mechanics, DIRECTIONS[direction])
         velocities = jnp.tile(mechanics.velocity(q, p, t), len(tableau.ends))
         x = jnp.concatenate([velocities, jnp.zeros(mechanics.num_constraints)])
@@ -379,7 +379,7 @@ class OwnRule(Rule):
         return value
 
     def matrix(self, mechanics: Mechanics, state: State, h: Array, direction: str = "symmetric") -> Float[Array, "k k"]:
-        t, q, p = state
+        t, q, p = state.t, state.q, state.p
         residual = own_equations(self.discrete_lagrangian(mechanics), mechanics, DIRECTIONS[direction])
         x = jnp.concatenate([mechanics.velocity(q, p, t), jnp.zeros(mechanics.num_constraints)])
         return jax.jacfwd(residual)(x, q, p, t, h)
