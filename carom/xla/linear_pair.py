@@ -67,10 +67,12 @@ def _transpose(cotangents, *args, forward, backward, tree, count, shapes):
 
 
 def _batch(args, axes, *, forward, backward, tree, count, shapes):
-    size = next(x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not batching.not_mapped)
-    front = [x if a is batching.not_mapped else jnp.moveaxis(x, a, 0) for x, a in zip(args, axes, strict=True)]
-    known = jax.tree.unflatten(tree, [None if a is batching.not_mapped else 0 for a in axes[:count]])
-    tangent = [batching.bdim_at_front(x, a, size) for x, a in zip(args[count:], axes[count:], strict=True)]
+    # None: not mapped. (Its name in `batching` is not in every version.)
+    size = next(x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
+    front = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(args, axes, strict=True)]
+    known = jax.tree.unflatten(tree, [None if a is None else 0 for a in axes[:count]])
+    moving = zip(front[count:], axes[count:], strict=True)
+    tangent = [jnp.broadcast_to(x, (size, *x.shape)) if a is None else x for x, a in moving]
     over = lambda function: jax.vmap(function, in_axes=(known, 0), axis_size=size)  # noqa: E731
     shapes = tuple(((size, *shape), dtype) for shape, dtype in shapes)
     pair = {"forward": over(forward), "backward": over(backward), "tree": tree, "count": count, "shapes": shapes}
