@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from carom.xla.kernel import single_kernel
+from carom.xla.kernel import single_kernel, unsealed
 from carom.xla.linear_pair import linear_pair, unless_batched
 from carom.xla.trees import write_row
 
@@ -104,7 +104,8 @@ def _backwards(replay: Replay, leaves, known, cotangents: list[Array], good: Any
         totals, back, count = carry
         real, rest = jax.tree.map(lambda x: x[count - 1], room)
         function = lambda leaves, real: replay.next(leaves, known, real, rest)  # noqa: E731
-        _, pull, (_, where) = jax.vjp(function, leaves, real, has_aux=True)
+        with unsealed():
+            _, pull, (_, where) = jax.vjp(function, leaves, real, has_aux=True)
         more, back = pull((back, [column[i] for column, i in zip(padded, where, strict=True)]))
         return jax.tree.map(jnp.add, totals, more), back, count - 1
 

@@ -15,7 +15,8 @@ this folder says what all this relies on.
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, NamedTuple
@@ -60,6 +61,7 @@ _FOREIGN = frozenset(
 
 
 _inside: ContextVar[bool] = ContextVar("inside a kernel", default=False)
+_sealing: ContextVar[bool] = ContextVar("calls are sealed", default=True)
 
 
 def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
@@ -96,7 +98,18 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args)
 
     call = tagged(jax.jit(sealed_call), inlineable="false")
-    return lambda *args: call(*args) if _inside.get() else function(*args)
+    return lambda *args: call(*args) if _inside.get() and _sealing.get() else function(*args)
+
+
+@contextmanager
+def unsealed() -> Iterator[None]:
+    """Functions stay open while something is traced here: JAX 0.11 cannot linearize a sealed call that has a loop inside, even where
+    nothing of the loop is differentiated."""
+    token = _sealing.set(False)
+    try:
+        yield
+    finally:
+        _sealing.reset(token)
 
 
 class KernelState(NamedTuple):
