@@ -24,11 +24,16 @@ from carom.system.system import System
 
 @dataclass(frozen=True)
 class Exponents:
-    """Lyapunov exponents per unit of time, largest first; `so_far` shows how they settled, [blocks, exponents] at the times t."""
+    """Lyapunov exponents per unit of time, largest first; `so_far` shows how they settled, [blocks, exponents] at the times t.
+
+    `impacts` counts those of each contact in each block, [blocks, contacts]: a billiard's exponent is often given from one collision
+    to the next, which is values * (duration) / impacts of the contacts that count.
+    """
 
     values: np.ndarray
     t: np.ndarray
     so_far: np.ndarray
+    impacts: np.ndarray
     q: np.ndarray  # the state at the end
     p: np.ndarray
 
@@ -57,7 +62,7 @@ def lyapunov(
     length = min(whole(every, "every"), at.num_steps)
     frame = jnp.linalg.qr(jax.random.normal(jax.random.key(0), (2 * n, count)))[0]
     blocks = at.num_steps // length
-    x, logs, status = _carried(method, *at.fixed, at.x, frame, at.problem.t0, at.dt, blocks, length, rows)
+    x, logs, hits, status = _carried(method, *at.fixed, at.x, frame, at.problem.t0, at.dt, blocks, length, rows)
     logs, status = np.asarray(logs), np.asarray(status)
     if np.any(status != 0):
         first = int(np.argmax(status != 0))
@@ -68,7 +73,7 @@ def lyapunov(
     t = float(at.dt) * length * np.arange(1, blocks + 1)
     so_far = np.cumsum(logs, axis=0) / t[:, None]
     x = np.asarray(x)
-    return Exponents(so_far[-1], t_start + t, so_far, x[:n], x[n:])
+    return Exponents(so_far[-1], t_start + t, so_far, np.asarray(hits), x[:n], x[n:])
 
 
 @eqx.filter_jit
@@ -80,12 +85,13 @@ def _carried(method, system, params, start, frame, t0, dt, blocks: int, length: 
 
         def end(x):
             out = run(method, system, params, State(t0 + i * length * dt, x[:n], x[n:]), dt, length, rows)
-            return jnp.concatenate([out.q[-1], out.p[-1]]), out.status
+            pushes = (out.impacts.impulse != 0) & (jnp.arange(rows) < out.num_impacts)[:, None]
+            return jnp.concatenate([out.q[-1], out.p[-1]]), (jnp.sum(pushes, axis=0), out.status)
 
         along = lambda d: jax.jvp(end, (x,), (d,), has_aux=True)  # noqa: E731
-        ends, pushed, status = jax.vmap(along, out_axes=(None, 1, None), in_axes=1)(frame)
+        ends, pushed, seen = jax.vmap(along, out_axes=(None, 1, None), in_axes=1)(frame)
         q, r = jnp.linalg.qr(pushed)
-        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), status)
+        return (ends, q), (jnp.log(jnp.abs(jnp.diagonal(r))), *seen)
 
-    (x, _), (logs, status) = jax.lax.scan(block, (start, frame), jnp.arange(blocks))
-    return x, logs, status
+    (x, _), of_blocks = jax.lax.scan(block, (start, frame), jnp.arange(blocks))
+    return x, *of_blocks
