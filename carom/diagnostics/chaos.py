@@ -26,8 +26,8 @@ from carom.system.system import System
 class Exponents:
     """Lyapunov exponents per unit of time, largest first; `so_far` shows how they settled, [blocks, exponents] at the times t.
 
-    `impacts` counts those of each contact in each block, [blocks, contacts]: a billiard's exponent is often given from one collision
-    to the next, which is values * (duration) / impacts of the contacts that count.
+    `impacts` counts those of each contact in each block, [blocks, contacts]: a billiard has its exponent often from one
+    collision to the next, which is values * duration / impacts of the contacts that count.
     """
 
     values: np.ndarray

@@ -103,7 +103,7 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def unsealed() -> Iterator[None]:
-    """Functions stay open while something is traced here: JAX 0.11 cannot linearize a sealed call that has a loop inside, even where
+    """Functions stay open while something is traced here: JAX 0.11 cannot linearize a sealed call with a loop inside, even where
     nothing of the loop is differentiated."""
     token = _sealing.set(False)
     try:
