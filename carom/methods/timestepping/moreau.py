@@ -83,7 +83,7 @@ class MoreauJean(Timestepping):
         middle = q + 0.5 * dt * v, v, t + 0.5 * dt
         return near_contacts(contacts, *middle, dt, _held_within(motion, contacts, *middle, dt))  # (4)
 
-    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
+    def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
         return _step(self, motion, q, v, t, dt, differentiable)
 
 
