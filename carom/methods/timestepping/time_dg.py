@@ -16,6 +16,7 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.contact_phase import ClosedContacts, find_closed, finish
 from carom.methods.timestepping.moreau import MoreauJean
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
+from carom.methods.timestepping.printed import printed_step
 from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import polish_root
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
@@ -116,21 +117,28 @@ class TimeDG(Timestepping):
       for by `dt` in `carom.solve`.
     - `side`: "-" or "+".
     - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
+    - `printed`: Algorithm 3.4 of [schindler2014] to the letter, without what is done here beyond it
+      (`carom/methods/timestepping/printed.py`): for degree 1, side "-", without friction and joints. For comparison.
     """
 
     degree: int | tuple[int, ...] = eqx.field(static=True)
     side: str = eqx.field(static=True)
     simultaneous: str = eqx.field(static=True)
+    printed: bool = eqx.field(static=True)
 
-    preserves = ("rest", "non-penetration")
+    @property
+    def preserves(self) -> tuple[str, ...]:
+        return () if self.printed else ("rest", "non-penetration")
 
-    def __init__(self, degree: int | Sequence[int] = 1, side: str = "-", *, simultaneous: str = "impulse"):
+    def __init__(self, degree: int | Sequence[int] = 1, side: str = "-", *, simultaneous: str = "impulse", printed: bool = False):
         chosen = _degree(degree)
         if side not in SIDES:
             raise InputError(f"side must be '-' or '+'; got {side!r}")
         if simultaneous not in SIMULTANEOUS:
             raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
-        self.degree, self.side, self.simultaneous = chosen, side, simultaneous
+        if printed and (chosen, side, simultaneous) != (1, "-", "impulse"):
+            raise InputError("printed=True is Algorithm 3.4, of degree 1 and side '-', with one impulse on all contacts")
+        self.degree, self.side, self.simultaneous, self.printed = chosen, side, simultaneous, bool(printed)
 
     @property
     def order(self) -> int:
@@ -147,6 +155,8 @@ class TimeDG(Timestepping):
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "poisson" in needs and self.simultaneous != "reflections":
             return "Poisson's law has two phases, which one impulse per step does not: pass simultaneous='reflections'"
+        if self.printed and needs & {"friction", "joints", "constraints"}:
+            return "Algorithm 3.4 is written here for contacts without friction, and without joints: leave printed=True out"
         return super().refuses(needs)
 
     def near(self, motion: Motion, q, v, t, dt) -> Near | None:
@@ -174,6 +184,8 @@ class TimeDG(Timestepping):
     def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
         if self.degree == 0:
             return self._moreau.timestep(motion, q, v, t, dt, number, differentiable=differentiable)
+        if self.printed:
+            return printed_step(motion, q, v, t, dt, differentiable)
         if isinstance(self.degree, int):
             return _step(self, motion, tableau(self.degree, self.side), q, v, t, dt, differentiable)
         numbers, seen_from = tableaus(self.degree, self.side, number)
