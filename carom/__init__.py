@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.many.expectation import expectation
     from carom.many.sweep import sweep
     from carom.many.trajectories import Ensemble
+    from carom.methods.adaptive import Adaptive
     from carom.methods.event_driven import EventDriven
     from carom.methods.hybrid import Hybrid
     from carom.methods.stops import Stop
@@ -104,6 +105,7 @@ _HOMES = {
     "carom.many.sweep": "sweep",
     "carom.many.trajectories": "Ensemble",
     "carom.methods.event_driven": "EventDriven",
+    "carom.methods.adaptive": "Adaptive",
     "carom.methods.hybrid": "Hybrid",
     "carom.methods.stops": "Stop",
     "carom.methods.timestepping.moreau": "MoreauJean",
@@ -162,6 +164,7 @@ __all__ = [
     "EventDriven",
     "Galerkin",
     "Gamma",
+    "Adaptive",
     "Hybrid",
     "Impacts",
     "InputError",

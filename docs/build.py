@@ -44,6 +44,7 @@ API = {
         "carom.MoreauJean",
         "carom.TimeDG",
         "carom.Hybrid",
+        "carom.Adaptive",
     ],
     "Rules": [
         f"carom.methods.variational.rules.{r}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -23,6 +24,9 @@ class Contact(eqx.Module):
     - `restitution`: e ∈ [0, 1], the ratio of the normal speeds after and before; a number or a function of `params` and `speed`,
       that of approach at the impact (a law of your own: e = departure / approach). 1 is elastic: the impact keeps the (discrete)
       energy.
+    - `departure`: instead of `restitution`, the speed of departure as a function of `speed`, that of approach, and `params`: a law
+      of impact of one's own, such as `lambda speed: jnp.maximum(0.8 * speed - 0.1, 0.0)` for surfaces that stick. One that departs
+      faster than it comes at any speed would add energy, and is refused.
     - `law`: "newton", where e is a ratio of speeds, or "poisson", where it is the ratio of the normal impulses of the two phases
       of an impact, compression and restitution. Without friction they are the same for one contact.
     - `friction`, `slip`: Coulomb friction. `slip(q, v, t, params)` is the sliding velocity of the *material points* that touch,
@@ -53,8 +57,9 @@ class Contact(eqx.Module):
     def __init__(
         self,
         gap: Callable[..., Any],
-        restitution: float | Callable[..., Any] = 1.0,
+        restitution: float | Callable[..., Any] | None = None,
         *,
+        departure: Callable[..., Any] | None = None,
         friction: float | Callable[..., Any] = 0.0,
         slip: Callable[..., Any] | None = None,
         static_friction: float | Callable[..., Any] | None = None,
@@ -75,6 +80,11 @@ class Contact(eqx.Module):
         if law not in LAWS:
             raise InputError(f"{where}: law must be one of {', '.join(LAWS)}; got {law!r}")
         self.law = law
+        if departure is not None and restitution is not None:
+            raise InputError(f"{where}: departure= says what restitution= would say: pass one of the two")
+        if departure is not None:
+            restitution = _ratio(departure)
+        restitution = 1.0 if restitution is None else restitution
         self.restitution = _coefficient(restitution, "restitution", where, upper=1.0, of_speed=True)
         self.friction = _coefficient(friction, "friction", where, upper=None, of_speed=True)
         self.static_friction = None if static_friction is None else _coefficient(static_friction, "static_friction", where, None)
@@ -124,6 +134,17 @@ class Contact(eqx.Module):
 def _function_name(function: Callable[..., Any]) -> str | None:
     name = getattr(function, "__name__", None)
     return None if name is None or name == "<lambda>" else name
+
+
+def _ratio(departure: Callable[..., Any]) -> Callable[..., Any]:
+    """The speed of departure over that of approach; without approach there is nothing to give back."""
+    law = Named(departure, ("speed", "params"), "departure")
+
+    def restitution(speed, params):
+        comes = speed > 0
+        return jnp.where(comes, law(speed=speed, params=params) / jnp.where(comes, speed, 1.0), 0.0)
+
+    return restitution
 
 
 def _check_together(contact: Contact, where: str) -> None:

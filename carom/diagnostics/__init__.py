@@ -14,6 +14,8 @@ from carom.diagnostics.forms import extended_symplectic_defect as extended_sympl
 from carom.diagnostics.horizontal import NodeBalance as NodeBalance
 from carom.diagnostics.horizontal import configurational_balance as configurational_balance
 from carom.diagnostics.horizontal import energy_balance as energy_balance
+from carom.diagnostics.losses import ImpactEnergies as ImpactEnergies
+from carom.diagnostics.losses import impact_energies as impact_energies
 from carom.diagnostics.measures import constraint_residual as constraint_residual
 from carom.diagnostics.measures import discrete_energy as discrete_energy
 from carom.diagnostics.measures import energy as energy

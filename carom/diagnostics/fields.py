@@ -209,7 +209,8 @@ def multisymplectic_form(solution: Solution, first: Any, second: Any) -> CellSum
     t, q, _, rows = points_of(solution)
     start = [jnp.asarray(x, float) for x in (solution.t[0], solution.q[0], solution.p[0])]
     variations = jnp.asarray(np.stack([first, second]), float)
-    args = method, frozen(solution.system), solution.params, *start, jnp.asarray(solution.dt), variations
+    lengths = jnp.asarray(np.diff(solution.t) if solution.uneven else solution.dt)
+    args = method, frozen(solution.system), solution.params, *start, lengths, variations
     grid, impacts, times = (np.asarray(x) for x in _varied(*args, solution.num_steps, max(len(solution.impacts), 1)))
     moves, shifts = np.zeros((2, len(t), grid.shape[2])), np.zeros((2, len(t)))
     table = np.concatenate([[-1], rows, [-1]])

@@ -25,7 +25,8 @@ def energy(system: System, q: Any, v: Any, t: float = 0.0, params: Any = None) -
 
 def discrete_energy(solution: Solution) -> np.ndarray:
     """E_d of each step without an impact, −D₃L_d of (55) [fetecau2003]; NaN for steps with impacts, which have several."""
-    values = np.array(_discrete_energies(solution.method, solution.system, solution.params, solution.dt, *_starts(solution)))
+    starts, lengths = _starts(solution), np.diff(solution.t)
+    values = np.array(_discrete_energies(solution.method, solution.system, solution.params, lengths, *starts))
     values[np.unique(solution.impacts.step)] = np.nan
     return values
 
@@ -39,7 +40,7 @@ def _starts(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @eqx.filter_jit
 def _discrete_energies(method, system, params, dt, t, q, p):
     flow = method.flow(method.bind(system, params, q.shape[1]))
-    return jax.vmap(lambda t, q, p: flow(q, p, t, jnp.asarray(dt)).energy_end)(t, q, p)
+    return jax.vmap(lambda dt, t, q, p: flow(q, p, t, dt).energy_end)(jnp.asarray(dt), t, q, p)
 
 
 def momentum_map(solution: Solution, generator: Callable[..., Any]) -> np.ndarray:
@@ -87,7 +88,7 @@ def penetration(solution: Solution, samples: int = 0) -> float:
         free = np.setdiff1d(np.arange(solution.num_steps), solution.impacts.step)
         t, q, p = (array[free] for array in _starts(solution))
         for i in range(1, samples + 1):
-            part = solution.dt * i / (samples + 1)
+            part = np.diff(solution.t)[free] * i / (samples + 1)
             depth = max(depth, float(_inner_depth(solution.method, solution.system, solution.params, part, t, q, p)))
     return depth
 
@@ -100,8 +101,8 @@ def _depth(system: System, params: Any, t: np.ndarray, q: np.ndarray) -> float:
 def _inner_depth(method, system, params, part, t, q, p):
     mechanics = method.bind(system, params, q.shape[1])
     flow = method.flow(mechanics)
-    inner = jax.vmap(lambda t, q, p: mechanics.contacts.gaps(flow(q, p, t, part).q, t + part))
-    return jnp.maximum(0.0, -jnp.min(inner(t, q, p), initial=0.0))
+    inner = jax.vmap(lambda part, t, q, p: mechanics.contacts.gaps(flow(q, p, t, part).q, t + part))
+    return jnp.maximum(0.0, -jnp.min(inner(jnp.asarray(part), t, q, p), initial=0.0))
 
 
 def gaps(solution: Solution) -> np.ndarray:
@@ -189,7 +190,7 @@ def nonholonomic_momentum(solution: Solution, field: Callable[..., Any]) -> tupl
         raise InputError("the field does not stay in Δ: A(q) X(q) is not zero along the run")
     J, rate = _momentum_equation(X, solution.system, solution.params, *args)
     J, rate = np.asarray(J), np.asarray(rate)
-    steps = 0.5 * solution.dt * (rate[1:] + rate[:-1])
+    steps = 0.5 * np.diff(solution.t) * (rate[1:] + rate[:-1])
     hits = solution.impacts
     if len(hits):  # both sides of an impact: the kick, and the rate before and after it
         before, rate_before = map(

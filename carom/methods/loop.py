@@ -30,21 +30,34 @@ from carom.xla.trees import choose, write_row
 
 
 class Grid(NamedTuple):
-    """The steps that are asked for, and the room there is. The state at step 0 is at the time t of the start."""
+    """The steps that are asked for, and the room there is. The state at step 0 is at the time t of the start.
+
+    Steps are dt long, or go from instant to instant of `times`, which are those of this grid alone: the first step from times[0] to
+    times[1]. With `times`, neither `dt` nor the time of the start is looked at.
+    """
 
     dt: Float[Array, ""]
-    first: Int[Array, ""]  #        the number of the first step
+    first: Int[Array, ""]  #        how many steps lie between the start and the first of these
     limit: Int[Array, ""]  #        how many steps
     max_impacts: Int[Array, ""]  #  how many impacts: the step that reaches them is the last
     length: int  #                  room for so many steps
     rows: int  #                    room for so many impacts
     contact_rows: int = sys.maxsize  # room for so many rows of contacts that take part in a step
-    samples: Any = None  #          steps counted for the controller at `first`, where they are not `first` itself
+    number: Any = None  #           the number of the first step in its run, where that is not `first`
     armed: Any = True  #            do stops end the loop?
+    times: Any = None  #            [length + 2] instants, where steps are of different length; beyond the last step, any
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
-        return start.t + (self.first + step) * self.dt
+        return start.t + (self.first + step) * self.dt if self.times is None else self.times[step]
+
+    def length_of(self, step) -> Float[Array, ""]:
+        """How long the step with this number, counted from `first`, is."""
+        return self.dt if self.times is None else self.times[step + 1] - self.times[step]
+
+    def number_of(self, step) -> Int[Array, ""]:
+        """Its number in the run."""
+        return (self.first if self.number is None else self.number) + step
 
 
 class Chunk(NamedTuple):
@@ -165,7 +178,7 @@ class _Loop:
         if self.sample is None:
             return self.careful(self.smooth(run, self.cheap, self.grid.limit), self.mechanics, self.grid.limit)
         grid, every = self.grid, self.system.controller.every
-        number = (grid.first if grid.samples is None else grid.samples) + run.steps
+        number = grid.number_of(run.steps)
         asked = self.sample(run.control, run.q, run.p, self.time(run.steps))
         run = run._replace(control=jnp.where(number % every == 0, asked, run.control))
         mechanics = self._bound(self.system.holding(self.system.controller.command(run.control)))
@@ -176,14 +189,14 @@ class _Loop:
         """(1)"""
         if cheap is None:
             return run
-        (sight, glide), dt = cheap, self.grid.dt
+        sight, glide = cheap
 
         def proceed(carry):
             return carry[0] & (carry[1] < until)
 
         def step(carry):
             _, steps, q, p, seen, signs, history = carry
-            end = glide(q, p, self.time(steps), dt, seen, run.memory)
+            end = glide(q, p, self.time(steps), self.grid.length_of(steps), seen, run.memory)
             after, stopped = self._watched(signs, end.q, end.p, steps + 1)
             clear = end.clear if stopped is None else end.clear & ~stopped
             history = write_row(history, steps, jnp.concatenate([end.q, end.p, run.control]))
@@ -201,7 +214,8 @@ class _Loop:
         asked = run.steps < until  # false: the tight loop came to the end, and nothing below moves
         t, t_end = self.time(run.steps), self.time(run.steps + 1)
         now = StepStart(
-            run.q, run.p, t, t_end, grid.dt, grid.first + run.steps, run.table, run.num_impacts, run.memory, asked
+            run.q, run.p, t, t_end, grid.length_of(run.steps), grid.number_of(run.steps), run.table, run.num_impacts,
+            run.memory, asked,
         )  # fmt: skip
         end = step_in_chart(self.method, mechanics, now)
         signs, stopped = self._watched(run.signs, end.q, end.p, run.steps + 1)
@@ -239,7 +253,7 @@ def _beginning(loop: _Loop, good) -> _Run:
         table=ImpactTable.empty(grid.rows, n, mechanics.contacts.num_faces, dim),
         num_impacts=jnp.zeros((), jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),
-        memory=method.memory(mechanics, start.q, start.p, t, grid.dt),
+        memory=method.memory(mechanics, start.q, start.p, t, grid.length_of(0)),
         record=method.record(mechanics, grid.length + 1),
     )
 

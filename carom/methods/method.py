@@ -115,6 +115,7 @@ class StepEnd(NamedTuple):
     num_impacts: Int[Array, ""]
     memory: Any
     record: StepRecord | None = None
+    jump: Float[Array, " n"] | None = None  # by how much impulses at its end change the velocity, where impacts act there
 
 
 class Glide(NamedTuple):

@@ -64,7 +64,10 @@ class Run(NamedTuple):
 
 
 def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int) -> Run:
-    """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system."""
+    """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system.
+
+    `dt` is the length of all steps, or has one entry for each.
+    """
     arrays, functions = eqx.partition((method, system), eqx.is_array)
     args = (arrays, params, start, dt)
     rows = max_impacts + method.impacts_reserved
@@ -72,7 +75,7 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     frozen_arrays, frozen_params, frozen_start, frozen_dt = jax.lax.stop_gradient(args)
     fixed_method, fixed_system = eqx.combine(frozen_arrays, functions)
     limit = jnp.asarray(num_steps, jnp.int32)
-    grid = Grid(frozen_dt, zero, limit, most, num_steps, rows)
+    grid = Grid(frozen_dt, zero, limit, most, num_steps, rows, times=_uneven(frozen_start.t, frozen_dt))
     fixed, rest = eqx.partition((fixed_method, fixed_system, frozen_params, frozen_start, grid), eqx.is_array)
     forwards = lambda kernel: lambda fixed: advance(*eqx.combine(fixed, rest), kernel=kernel)  # noqa: E731
     chunk = unless_batched(forwards(True), forwards(False))(fixed)
@@ -105,7 +108,7 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     )
     controller = system.controller
     return Run(
-        t=jnp.concatenate([start.t[None], start.t + jnp.arange(1, num_steps + 1) * dt]),
+        t=jnp.concatenate([start.t[None], start.t + (jnp.cumsum(dt) if dt.ndim else jnp.arange(1, num_steps + 1) * dt)]),
         q=jnp.concatenate([start.q[None], blank(out.q)]),
         p=jnp.concatenate([start.p[None], blank(out.p)]),
         impacts=table,
@@ -114,6 +117,11 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         commands=None if controller is None else blank(out.control[:, : controller.commands]),
         control=None if controller is None else out.control[-1],
     )
+
+
+def _uneven(t: Array, dt: Array) -> Array | None:
+    """The instants of steps that are not of one length, with one that nobody asks for."""
+    return None if dt.ndim == 0 else t + jnp.concatenate([jnp.zeros(1), jnp.cumsum(dt), jnp.sum(dt)[None]])
 
 
 @jax.custom_jvp
@@ -191,7 +199,10 @@ class _Script(NamedTuple):
         return live.chart(now.centre), still.chart(jax.lax.stop_gradient(now.centre))
 
     def end_of(self, step) -> Array:
-        return self.start.t + (step + 1) * self.dt
+        return self.start.t + ((step + 1) * self.dt if self.dt.ndim == 0 else jnp.cumsum(self.dt)[step])
+
+    def length_of(self, step) -> Array:
+        return self.dt if self.dt.ndim == 0 else self.dt[step]
 
 
 def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int) -> Replay:
@@ -296,7 +307,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     impact = Pending.none(now.p, k)
     if not mechanics.system.transmits:
         there = Leg(q, p, energy_end, kappa, hits, hits)
-        law, settled = resolve(method, mechanics, there, t, script.dt, table.closing[ahead], differentiable=True)
+        law, settled = resolve(method, mechanics, there, t, script.length_of(now.step), table.closing[ahead], differentiable=True)
         # More rounds than are replayed: no derivative, rather than a wrong one.
         law = law._replace(direction=jnp.where(settled, law.direction, jnp.nan))
         impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), law, impact)
@@ -324,8 +335,9 @@ def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     mechanics, _ = script.here(now)
     table = ImpactTable.empty(1, now.centre.shape[0], k, now.p.shape[0])
     t_end, zero = script.end_of(now.step), jnp.zeros((), jnp.int32)
-    memory = script.steps.memory(mechanics, now.q, now.p, now.t, script.dt)
-    begin = StepStart(now.q, now.p, now.t, t_end, script.dt, now.step, table, zero, memory, jnp.asarray(True), True)
+    dt = script.length_of(now.step)
+    memory = script.steps.memory(mechanics, now.q, now.p, now.t, dt)
+    begin = StepStart(now.q, now.p, now.t, t_end, dt, now.step, table, zero, memory, jnp.asarray(True), True)
     end = script.steps.one_step(mechanics, begin)
     hit = end.num_impacts > 0
     impact = (end.table.t[0], end.table.q[0], end.table.p_before[0], end.table.p_after[0], end.table.impulse[0])

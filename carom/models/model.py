@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
 from carom.results.solution import Solution
@@ -41,6 +43,8 @@ class Model:
                 raise InputError(f"{self.name} has no parameter {key!r}; it has {', '.join(self.params)}{hint}")
         arguments: dict[str, Any] = {"q0": self.q0, "v0": self.v0, "dt": self.dt, "num_steps": self.num_steps}
         arguments |= {"name": self.name, "shape": self.shape}
+        if np.ndim(changes.get("dt", 0.0)) and "num_steps" not in changes:  # a length for each step says how many
+            arguments["num_steps"] = None
         arguments |= changes
         method = (self.method or VariationalCollision()) if method is None else method
         return solve(self.system, method, params={**self.params, **params}, **arguments)

@@ -214,7 +214,7 @@ def _limits(t: np.ndarray) -> tuple[float, float]:
 
 def _headline(solution: Solution) -> str:
     hits = len(solution.impacts)
-    text = f"{solution.name}: {hits:,} impact{'' if hits == 1 else 's'} in {solution.num_steps:,} steps of {solution.dt:g}"
+    text = f"{solution.name}: {hits:,} impact{'' if hits == 1 else 's'} in {solution.num_steps:,} steps of {solution.pace}"
     return text if solution.status.ok else f"{text}, ended by {solution.status.name.replace('_', ' ')}"
 
 

@@ -130,6 +130,7 @@ class Solution:
     commands: np.ndarray | None = None  #           [num_steps, m]      what a controller's u was in each step
     controller_memory: np.ndarray | None = None  #  [num_steps + 1, z]  and its memory, flat
     since: tuple[int, float] | None = None  #       step and time from which steps have been dt long, where a stop cut one short
+    uneven: bool = False  #                         steps are of different length, np.diff(t); dt is their mean
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "system", frozen(self.system))  # what is computed later is computed with the numbers of the run
@@ -153,8 +154,7 @@ class Solution:
     @property
     def labels(self) -> tuple[str, ...]:
         """The coordinates as axes name them: with their units, where the space has some."""
-        units = self.units
-        return tuple(f"{name} [{unit}]" if unit else name for name, unit in zip(self.coordinates, units, strict=True))
+        return tuple(f"{name} [{unit}]" if unit else name for name, unit in zip(self.coordinates, self.units, strict=True))
 
     @cached_property
     def units(self) -> tuple[str, ...]:
@@ -162,8 +162,8 @@ class Solution:
 
     @cached_property
     def time_label(self) -> str:
-        unit = self.system.space.time_unit if self.system.space is not None else ""
-        return f"time [{unit}]" if unit else "time"
+        space = self.system.space
+        return f"time [{space.time_unit}]" if space is not None and space.time_unit else "time"
 
     @cached_property
     def directions(self) -> tuple[str, ...]:
@@ -172,6 +172,11 @@ class Solution:
         if n == len(self.coordinates):
             return self.coordinates
         return space.directions if space is not None and space.dim == n else tuple(f"{i}" for i in range(n))
+
+    @property
+    def pace(self) -> str:
+        """How long steps are, in words."""
+        return f"{self.dt:g}" if not self.uneven else f"different length, {self.dt:g} in the mean"
 
     @property
     def num_steps(self) -> int:
@@ -258,7 +263,7 @@ class Solution:
 
     def __repr__(self) -> str:
         return (
-            f"Solution {self.name!r}: {counted(self.num_steps, 'step')} of {self.dt:g} to t = {self.t[-1]:g}, "
+            f"Solution {self.name!r}: {counted(self.num_steps, 'step')} of {self.pace} to t = {self.t[-1]:g}, "
             f"{counted(len(self.impacts), 'impact')}, {self.status.name}"
         )
 
@@ -266,7 +271,7 @@ class Solution:
         """What a notebook shows: how it ended, what was kept, and the impacts."""
         numbers = self.summary()
         rows = {
-            "steps": f"{self.num_steps:,} of {self.dt:g}, to t = {numbers['t_end']:g}",
+            "steps": f"{self.num_steps:,} of {self.pace}, to t = {numbers['t_end']:g}",
             "method": type(self.method).__name__,
             "energy, largest change": f"{numbers['energy_error_max']:.2e} relative",
             "energy, drift": f"{numbers['energy_drift']:+.2e} over the run",
@@ -279,9 +284,7 @@ class Solution:
     def contact_forces(self) -> np.ndarray:
         """The mean normal force of each contact over each step, [num_steps, contacts]: its impulse in the step divided by dt.
 
-        Impacts and resting contact alike, with any method; the columns are those of `impacts.names`. A block at rest shows its
-        weight. What happens inside a step is in `dense`, where the method keeps it.
-        """
+        Impacts and resting contact alike, with any method; the columns are those of `impacts.names`. Inside a step: `dense`."""
         return mean_forces(self)
 
     @cached_property
@@ -289,7 +292,7 @@ class Solution:
         """What joints and velocity constraints do to the system: their multipliers λ on the grid and their impulses at impacts."""
         return view("reactions")(self)
 
-    def extend(self, num_steps: int, **options: Any) -> "Solution":
+    def extend(self, num_steps: int | None = None, **options: Any) -> "Solution":
         """The same run, so many steps longer: the end of this one is where the rest starts."""
         return view("extend")(self, num_steps, **options)
 
@@ -356,14 +359,12 @@ class Solution:
 
 @eqx.filter_jit
 def _velocities(system: System, params: Any, t, q, p):
-    m = system.bind(params, q.shape[1])
-    return jax.vmap(m.velocity)(q, p, t)
+    return jax.vmap(system.bind(params, q.shape[1]).velocity)(q, p, t)
 
 
 @eqx.filter_jit
 def _energies(system: System, params: Any, t, q, p):
-    m = system.bind(params, q.shape[1])
-    return jax.vmap(m.energy_of)(q, p, t)
+    return jax.vmap(system.bind(params, q.shape[1]).energy_of)(q, p, t)
 
 
 @eqx.filter_jit

@@ -129,6 +129,7 @@ def _header(solution: Solution, dataset: Any) -> dict[str, Any]:
         "time_label": solution.time_label,
         "steps": solution.num_steps,
         "since": solution.since,
+        "uneven": solution.uneven,
         "seconds": solution.seconds,
         "compile_seconds": solution.compile_seconds,
         "status": {name: getattr(solution.status, name) for name in ("name", "message", "ok", "step", "t")},
@@ -233,6 +234,7 @@ def load(
         commands=data["command"][1:] if "command" in data else None,
         controller_memory=data.get("controller_memory"),
         since=tuple(told["since"]) if told.get("since") else None,  # pyright: ignore[reportArgumentType]
+        uneven=bool(told.get("uneven")),
     )
     for name in ("v", "energy", "gaps", "smallest_gap"):  # what the solution would compute when asked
         if name in data:

@@ -44,13 +44,14 @@ class Snapshot(NamedTuple):
 class Asked(NamedTuple):
     """What is asked of a run beside its problem."""
 
-    step: float  #                           dt
+    step: float  #                           dt; the mean, where steps are of different length
     total: int  #                            steps
     max_impacts: int | None = None
     stride: int = 1
     stops: tuple[Stop, ...] = ()
     callback: Callable[[Snapshot], Any] | None = None
     callback_every: int | None = None
+    instants: np.ndarray | None = None  #    [total + 1] of the steps, where they are of different length
 
 
 class March:
@@ -97,19 +98,23 @@ class March:
 
     @property
     def t(self) -> float:
-        return self.since[1] + (self.done - self.since[0]) * self.step
+        instants = self.asked.instants
+        return self.since[1] + (self.done - self.since[0]) * self.step if instants is None else float(instants[self.done])
 
     def compile(self) -> None:
         self.compile_seconds += _chunk.compile(*self.arguments(0))  # nothing is done here but compiling
 
     def arguments(self, limit: int) -> tuple[Any, ...]:
         """What the compiled program is called with, for so many steps."""
-        return self._arguments(limit, self.since[1], self.step, self.done - self.since[0], self.max_impacts - self.impacts, True)
+        times = None if self.asked.instants is None else self.asked.instants[self.done :]
+        return self._arguments(limit, self.since[1], self.step, self.done - self.since[0], True, times)
 
-    def _arguments(self, limit: int, t: float, step: float, first: int, most: int, armed: bool) -> tuple[Any, ...]:
-        first_, last, most_, samples = (np.int32(i) for i in (first, limit, most, self.done))
+    def _arguments(self, limit: int, t: float, step: float, first: int, armed: bool, times: Any = None) -> tuple[Any, ...]:
+        first_, last, most, number = (np.int32(i) for i in (first, limit, self.max_impacts - self.impacts, self.done))
         room = {"length": self.length, "rows": self.rows, "contact_rows": self.contact_rows}
-        grid = Grid(np.float64(step), first_, last, most_, samples=samples, armed=np.asarray(armed), **room)
+        if times is not None:
+            times = np.append(times[: self.length + 2], np.full(self.length + 2, times[-1]))[: self.length + 2]
+        grid = Grid(np.float64(step), first_, last, most, number=number, armed=np.asarray(armed), times=times, **room)
         state = State(np.float64(t), self.q, self.p, self.control)
         return self.method, self.system, self.problem.params, state, grid, self.asked.stops
 
@@ -168,7 +173,6 @@ class March:
         kept = np.asarray(chunk.states)[which]
         kept = kept if 2 * len(kept) > self.length else kept.copy()  # a view would keep the whole buffer
         table = jax.tree.map(lambda x: np.asarray(x)[:hits], chunk.impacts)
-        table = table._replace(step=table.step + self.since[0])
         self.states.append(kept)
         self.tables.append(table)
         record = None
@@ -184,15 +188,17 @@ class March:
     def end_at_stop(self) -> None:
         """How long the last step has to be: a stop has changed its sign at its end, not at its start. By halves, to rounding; the
         run ends on the far side, so that it can go on without meeting the same zero again."""
+        uneven = self.asked.instants is not None
         clock, t, near, far = time.perf_counter(), self.t, 0.0, self.step
-        tiny = 4 * np.finfo(float).eps * max(abs(t), self.step)
-        short = lambda h, armed: _chunk(*self._arguments(1, t, h, 0, self.max_impacts - self.impacts, armed))  # noqa: E731
+        far = float(self.asked.instants[self.done + 1]) - t if self.asked.instants is not None else far
+        tiny = 4 * np.finfo(float).eps * max(abs(t), far)
+        both = lambda h: np.array([t, t + h]) if uneven else None  # noqa: E731
+        short = lambda h, armed: _chunk(*self._arguments(1, t, h, 0, armed, both(h)))  # noqa: E731
         while far - near > tiny:
             middle = 0.5 * (near + far)
             near, far = (near, middle) if int(short(middle, True).status) == STOPPED else (middle, far)
         chunk: Chunk = short(far, False)
         self.ended_by = self._name_of_stop(t, chunk.state)
-        chunk = chunk._replace(impacts=chunk.impacts._replace(step=chunk.impacts.step + self.done - self.since[0]))
         self.stopped_at = t + far
         self.keep(chunk, slice(0, 1), clock)
 
@@ -230,13 +236,17 @@ class March:
             commands=None if controller is None else grid[1:, n + dim : m],
             controller_memory=None if controller is None else grid[:, m:],
             since=None if self.since[0] == 0 else self.since,
+            uneven=self.asked.instants is not None,
         )
         return rest if self.earlier is None else joined(self.earlier, rest)
 
     def times(self, rows: int) -> np.ndarray:
-        """Of the grid, never added up: a multiple of dt since a step was last cut short."""
+        """Of the grid, never added up: a multiple of dt since a step was last cut short, or the instants that were asked for."""
         start = 0 if self.earlier is None else self.earlier.num_steps
-        stopped = self.stopped_at is not None
+        stopped, instants = self.stopped_at is not None, self.asked.instants
+        if instants is not None:
+            even = instants[start :: self.stride][: rows - stopped]
+            return np.append(even, [self.stopped_at] if stopped else [])
         steps = start - self.since[0] + self.stride * np.arange(rows - stopped)
         return np.append(self.since[1] + self.step * steps, [self.stopped_at] if stopped else [])
 
@@ -333,4 +343,6 @@ def joined(first: Solution, rest: Solution) -> Solution:
         commands=both(first.commands, rest.commands),
         controller_memory=both(first.controller_memory, None if rest.controller_memory is None else rest.controller_memory[1:]),
         since=rest.since,
+        uneven=first.uneven or rest.uneven,
+        dt=float(rest.t[-1] - first.t[0]) / rest.steps if rest.uneven else first.dt,
     )

@@ -68,7 +68,8 @@ def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
     try:
         step = float(dt)
     except (TypeError, ValueError) as error:
-        raise InputError(f"dt must be a positive number; got {dt!r}") from error
+        one = f"dt must be a positive number; got {dt!r}"
+        raise InputError(one + ("" if np.ndim(dt) == 0 else "; steps of different length are for carom.solve")) from error
     if not (step > 0 and np.isfinite(step)):
         raise InputError(f"dt must be a positive number; got {dt}")
     return step, whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)

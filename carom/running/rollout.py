@@ -30,7 +30,8 @@ def rollout(
     max_impacts: int = 64,
     stop: Any = None,
 ) -> Run:
-    """Simulate inside a traced computation: no checks of values, no host loop, a fixed number of rows for impacts.
+    """Simulate inside a traced computation: no checks of values, no host loop, a fixed number of rows for impacts. `dt` is one
+    number, or the length of each step.
 
     First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
     impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
@@ -47,6 +48,8 @@ def rollout(
         raise InputError(f"q0 and v0 must be {lengths}; got shapes {q.shape} and {v.shape} (use jax.vmap for many)")
     needs = needs_of(system)
     require(needs, method, "gradients")
+    if jnp.ndim(dt) and jnp.shape(dt) != (int(num_steps),):
+        raise InputError(f"dt must be a number, or have one entry for each of the {num_steps} steps; its shape is {jnp.shape(dt)}")
     system = frozen(system.on_grid(dt))
     blind = traced_in(system)
     if blind is not None:

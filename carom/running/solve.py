@@ -12,10 +12,12 @@ from carom.methods.method import Method, State
 from carom.methods.stops import stops_of
 from carom.named import frozen
 from carom.results.solution import Solution
+from carom.results.store import checksum
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import check_problem, check_step, needs_of
 from carom.running.host_loop import Asked, March, Snapshot
-from carom.running.options import check_grid, check_memory, check_options
+from carom.running.instants import time_grid
+from carom.running.options import check_memory, check_options
 from carom.running.progress import Bar
 from carom.running.tracing import check_stops
 from carom.system.system import System
@@ -27,8 +29,8 @@ def solve(
     q0: Any,
     v0: Any = None,
     *,
-    dt: float,
-    num_steps: int,
+    dt: Any,
+    num_steps: int | None = None,
     params: Any = None,
     p0: Any = None,
     t0: float = 0.0,
@@ -46,6 +48,8 @@ def solve(
 ) -> Solution:
     """Simulate `system` with `method` from (q0, v0) over `num_steps` steps of length `dt`.
 
+    - `dt`: one length for all steps; or a list with the length of each (`num_steps` may be left out); or a function of t, where a
+      step starts, and of its number `step`, by name. `solution.t` holds the instants.
     - `p0`: the initial momentum, instead of `v0`.
     - `params`: a dict (or any tree) of numbers, handed to the functions of the system.
     - `max_impacts`: stop after the step in which this many impacts have happened.
@@ -63,26 +67,28 @@ def solve(
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
     check_options(method, stride, max_impacts, checkpoint, every, callback, callback_every)
-    step, total = check_grid(dt, num_steps)
+    grid = time_grid(dt, num_steps, t0)
+    step, total = grid.step, grid.total
     stops = frozen(stops_of(stop))
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)
-    problem = check_problem(system.on_grid(step), q0, v0, params, t0, p0)
+    problem = check_problem(system.on_grid(grid.lengths), q0, v0, params, t0, p0)
     system = problem.system
     check_stops(stops, np.asarray(problem.q0), problem.params, problem.v0.size)
     require(problem.needs, method, verb)
     check_memory(total if max_impacts is None else 1, stride, problem.q0.size + problem.p0.size)
-    check_step(system, method, problem.params, step)
-    method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), step)
+    check_step(system, method, problem.params, grid.longest)
+    method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), grid.longest)
     disk, earlier = None, None
     if checkpoint is not None:
-        numbers = {"dt": step, "num_steps": total, "max_impacts": max_impacts, "stride": stride, "every": every}
+        lengths = step if grid.instants is None else checksum(grid.instants)
+        numbers = {"dt": lengths, "num_steps": total, "max_impacts": max_impacts, "stride": stride, "every": every}
         who = identity(system, method, problem, stops, **numbers, callback_every=callback_every)
         disk = Checkpoint(checkpoint, every, who)
         earlier, whole = disk.finished(system=system, method=method, shape=shape)
         if earlier is not None and whole:
             return checked(earlier, throw)
-    asked = Asked(step, total, max_impacts, stride, stops, callback, callback_every)
+    asked = Asked(step, total, max_impacts, stride, stops, callback, callback_every, grid.instants)
     march = March(method, problem, asked, disk, earlier)
     march.compile()
     interrupted = march.go(Bar(progress))

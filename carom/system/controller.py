@@ -83,7 +83,7 @@ class Controller(eqx.Module):
             )
         if np.size(count) > 1 and np.any(count != count.flat[0]):
             raise InputError(
-                "a controller with a period needs the same dt in all lanes: give it every=, a number of steps, instead"
+                "a controller with a period needs the same dt in all steps and lanes: give it every=, a number of steps, instead"
             )
         return eqx.tree_at(lambda c: c.every, self, jnp.asarray(count.flat[0], jnp.int32), is_leaf=lambda x: x is None)
 

@@ -37,7 +37,7 @@ class MoreauJean(Timestepping):
 
     *Preserves*: what rests, rests: velocities of resting and sticking contacts are zero to rounding. No contact adds energy where
     1/2 ≤ θ ≤ 1/(1 + e), but for h²|f|²/8m where a contact closes that was just opening. Gaps may be violated by O(h).
-    *Order*: 1, in L1 through any number of impacts; smooth motion 2 for θ = 1/2.
+    *Order*: 1, in L1 through any number of impacts and with joints; smooth motion without joints 2 for θ = 1/2.
     *Choose it for* many contacts, friction, resting contact and accumulating impacts, where nothing but the mean matters.
 
     (1)–(2) are Algorithm 1.4 of [schindler2014]; (3) its (20) and (21), read as s₁ ≥ 0 and s₁ + e s₀ ≥ 0; (4) is a predictor: with
@@ -83,7 +83,7 @@ class MoreauJean(Timestepping):
         middle = q + 0.5 * dt * v, v, t + 0.5 * dt
         return near_contacts(contacts, *middle, dt, _held_within(motion, contacts, *middle, dt))  # (4)
 
-    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
+    def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
         return _step(self, motion, q, v, t, dt, differentiable)
 
 

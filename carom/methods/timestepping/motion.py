@@ -160,8 +160,9 @@ class Timestepping(Method):
     offers: ClassVar = Method.offers | {"gradients", "dense output", "one kernel"}
 
     @abc.abstractmethod
-    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
-        """The step from (q, v). `differentiable`: in a form whose derivatives are exact, forwards and backwards."""
+    def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
+        """The step from (q, v), with its number in the run. `differentiable`: in a form whose derivatives are exact, forwards and
+        backwards."""
 
     not_together: ClassVar = {
         frozenset({"contacts", "energy not quadratic"}): (
@@ -196,7 +197,7 @@ class Timestepping(Method):
         state = start.q, start.memory, start.t, start.dt
         near = self.near(motion, *state)
         some = motion if near is None else motion.only(near)
-        done = self.timestep(some, *state, differentiable=start.differentiable)
+        done = self.timestep(some, *state, start.step, differentiable=start.differentiable)
         if near is not None:
             done = done.spread(near, motion, self.missed(motion, near, done, start.t_end))
         p = motion.mechanics.momentum(done.q, done.v, start.t_end)
@@ -206,7 +207,8 @@ class Timestepping(Method):
         if motion.contacts.num_faces:
             table, hit = impact_row(mechanics, start, done, p, status == OK)
             num_impacts = num_impacts + hit
-        return StepEnd(done.q, p, status, table, num_impacts, done.v, done.record)
+        jump = motion.mechanics.inverse_mass_times(done.q, done.v, start.t_end, done.jump)
+        return StepEnd(done.q, p, status, table, num_impacts, done.v, done.record, jump)
 
 
 def _record_width(mechanics: Mechanics) -> int:

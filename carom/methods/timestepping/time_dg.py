@@ -1,6 +1,7 @@
 """Time-discontinuous Galerkin methods: high order between impacts, impacts at the ends of steps."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +16,7 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.contact_phase import ClosedContacts, find_closed, finish
 from carom.methods.timestepping.moreau import MoreauJean
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
+from carom.methods.timestepping.printed import printed_step
 from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import polish_root
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
@@ -51,6 +53,38 @@ def tableau(degree: int, side: str) -> Tableau:
     return Tableau(nodes, weights, integrals(nodes), velocities, kicks)
 
 
+def tableaus(degrees: tuple[int, ...], side: str, number) -> tuple[Tableau, Float[Array, "s s"]]:
+    """The numbers of the step with this number, and what takes values at its nodes to the nodes of the highest degree.
+
+    Lower degrees are filled up with copies of their last node, of no weight: they cost what the highest costs.
+    """
+    most, kinds = max(degrees), sorted(set(degrees))
+
+    def filled(kind: int) -> tuple[Any, ...]:
+        plain, short = tableau(kind, side), most - kind
+        copied = lambda x: np.pad(x, [(0, short)] + [(0, 0)] * (x.ndim - 1), mode="edge")  # noqa: E731
+        more = lambda x: np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, short)])  # noqa: E731
+        matrices = [more(copied(x)) for x in (plain.positions, plain.velocities)]
+        seen_from = more(lagrange_basis(plain.nodes, clenshaw_curtis(most)[0]))
+        return copied(plain.nodes), more(plain.weights), *matrices, copied(plain.kicks), seen_from
+
+    index = jnp.asarray([kinds.index(degree) for degree in degrees])[jnp.minimum(number, len(degrees) - 1)]
+    *numbers, seen_from = (jnp.asarray(np.stack(each))[index] for each in zip(*map(filled, kinds), strict=True))
+    return Tableau(*numbers), seen_from
+
+
+def _degree(given: Any) -> int | tuple[int, ...]:
+    """One degree, or one for each step."""
+    listed = np.ndim(given) > 0
+    several, lowest = (list(given) if listed else [given]), 1 if listed else 0
+    for degree in several:
+        if isinstance(degree, str) or int(degree) != degree or not lowest <= degree <= 12:
+            raise InputError(f"degree must be a whole number from {lowest} to 12{', in each step' if listed else ''}; got {degree}")
+    if not several:
+        raise InputError("degree is an empty list: give the degree of each step, or one for all")
+    return tuple(int(degree) for degree in several) if listed else int(given)
+
+
 class TimeDG(Timestepping):
     """Time-discontinuous Galerkin timestepping: velocities are polynomials of degree M in each step and jump between steps.
 
@@ -78,37 +112,51 @@ class TimeDG(Timestepping):
     (1), (2) are (67)–(71) and (72)–(75) of [schindler2014], for M = 1 its Algorithms 3.3 and 3.4; (3) is (19), (4) is (20).
     `degree` 0 is `MoreauJean`: θ = 0 for side "-", θ = 1 for side "+".
 
-    - `degree`: M, of the velocities.
+    - `degree`: M, of the velocities; or a list, the degree of each step from the start of the run, its last one for all that
+      follow: the multi-index α = (M₁, …, M_N) of §3.1. The order is then that of the lowest. Steps of different length are asked
+      for by `dt` in `carom.solve`.
     - `side`: "-" or "+".
     - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
+    - `printed`: Algorithm 3.4 of [schindler2014] to the letter, without what is done here beyond it
+      (`carom/methods/timestepping/printed.py`): for degree 1, side "-", without friction and joints. For comparison.
     """
 
-    degree: int = eqx.field(static=True)
+    degree: int | tuple[int, ...] = eqx.field(static=True)
     side: str = eqx.field(static=True)
     simultaneous: str = eqx.field(static=True)
+    printed: bool = eqx.field(static=True)
 
-    preserves = ("rest", "non-penetration")
+    @property
+    def preserves(self) -> tuple[str, ...]:
+        return () if self.printed else ("rest", "non-penetration")
 
-    def __init__(self, degree: int = 1, side: str = "-", *, simultaneous: str = "impulse"):
-        if int(degree) != degree or not 0 <= degree <= 12:
-            raise InputError(f"degree must be a whole number from 0 to 12; got {degree}")
+    def __init__(self, degree: int | Sequence[int] = 1, side: str = "-", *, simultaneous: str = "impulse", printed: bool = False):
+        chosen = _degree(degree)
         if side not in SIDES:
             raise InputError(f"side must be '-' or '+'; got {side!r}")
         if simultaneous not in SIMULTANEOUS:
             raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
-        self.degree, self.side, self.simultaneous = int(degree), side, simultaneous
+        if printed and (chosen, side, simultaneous) != (1, "-", "impulse"):
+            raise InputError("printed=True is Algorithm 3.4, of degree 1 and side '-', with one impulse on all contacts")
+        self.degree, self.side, self.simultaneous, self.printed = chosen, side, simultaneous, bool(printed)
 
     @property
     def order(self) -> int:
-        return self.degree + 1 + (self.degree % 2 == 0 and self.degree > 0)
+        return min(degree + 1 + (degree % 2 == 0 and degree > 0) for degree in self._degrees)
+
+    @property
+    def _degrees(self) -> tuple[int, ...]:
+        return self.degree if isinstance(self.degree, tuple) else (self.degree,)
 
     @property
     def nodes(self) -> np.ndarray:
-        return clenshaw_curtis(self.degree)[0] if self.degree else np.zeros(1)
+        return clenshaw_curtis(max(self._degrees))[0] if self.degree else np.zeros(1)
 
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "poisson" in needs and self.simultaneous != "reflections":
             return "Poisson's law has two phases, which one impulse per step does not: pass simultaneous='reflections'"
+        if self.printed and needs & {"friction", "joints", "constraints"}:
+            return "Algorithm 3.4 is written here for contacts without friction, and without joints: leave printed=True out"
         return super().refuses(needs)
 
     def near(self, motion: Motion, q, v, t, dt) -> Near | None:
@@ -133,10 +181,19 @@ class TimeDG(Timestepping):
         """Degree 0."""
         return MoreauJean(float(self.side == "+"), simultaneous=self.simultaneous)
 
-    def timestep(self, motion: Motion, q, v, t, dt, *, differentiable: bool = False) -> Step:
+    def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
         if self.degree == 0:
-            return self._moreau.timestep(motion, q, v, t, dt, differentiable=differentiable)
-        return _step(self, motion, tableau(self.degree, self.side), q, v, t, dt, differentiable)
+            return self._moreau.timestep(motion, q, v, t, dt, number, differentiable=differentiable)
+        if self.printed:
+            return printed_step(motion, q, v, t, dt, differentiable)
+        if isinstance(self.degree, int):
+            return _step(self, motion, tableau(self.degree, self.side), q, v, t, dt, differentiable)
+        numbers, seen_from = tableaus(self.degree, self.side, number)
+        step = _step(self, motion, numbers, q, v, t, dt, differentiable)
+        # Polynomials of any degree, by their values at the nodes of the highest: a record has one shape.
+        record = step.record
+        values = [_product(seen_from, x) for x in (record.velocities, record.forces)]
+        return step._replace(record=StepRecord(*values, record.impulses))
 
 
 class _Stages(NamedTuple):
