@@ -19,6 +19,8 @@ from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.xla.kernel import sealed
 
+NODES_ALONE = {"interfaces": "interfaces are located", "supports": "supports hold", "dry friction": "dry friction is written"}
+
 
 class VariationalCollision(Method):
     """Discrete Lagrangian flow between impacts, Weierstrass–Erdmann conditions at each [fetecau2003].
@@ -51,7 +53,7 @@ class VariationalCollision(Method):
         {
             "contacts", "restitution", "friction", "laws of speed", "rolling", "poisson", "moving walls",
             "obstacles", "forces", "constraints", "joints", "hamiltonian",
-            "rotations", "nodes", "interfaces", "energy not quadratic", "massless", "controller",
+            "rotations", "nodes", "supports", "dry friction", "interfaces", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
     offers: ClassVar = Method.offers | {"gradients", "dense output", "lanes", "one kernel"}
@@ -102,7 +104,7 @@ class VariationalCollision(Method):
         return ("momentum", "non-penetration")
 
     def also_preserves(self, system: System) -> tuple[str, ...]:
-        spoils = {"restitution", "friction", "forces", "constraints", "interfaces", "massless"}
+        spoils = {"restitution", "friction", "forces", "constraints", "interfaces", "massless", "supports", "dry friction"}
         reflected = "contacts" in system.needs and not self.balances
         charts = "rotations" in system.needs and not self.rule.moves_on_groups  # their centres move along
         return () if reflected or charts or system.needs & spoils else ("symplectic",)
@@ -110,8 +112,11 @@ class VariationalCollision(Method):
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "forces" in needs and not self.rule.takes_forces:
             return "a discrete Lagrangian of one's own does not say how forces enter it"
-        if "nodes" in needs and not self.rule.steps_nodes and "interfaces" in needs:
-            return "interfaces are located for Trapezoidal() and compositions of it"
+        for need in NODES_ALONE if not self.rule.steps_nodes else ():
+            if need in needs:
+                return f"{NODES_ALONE[need]} for Trapezoidal() and compositions of it"
+        if "dry friction" in needs and self.rule.goes_back:
+            return "a composition goes back in time for a part of each step, and dry friction does not: take rule=Trapezoidal()"
         return super().refuses(needs)
 
     @property
