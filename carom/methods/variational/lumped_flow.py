@@ -83,7 +83,8 @@ def _last_kick(mechanics: Mechanics, q, p, t, h):
     def improve(carry):
         now, _, count = carry
         new = settle(p + 0.5 * h * mechanics.external(q, now, t))
-        return new, jnp.max(jnp.abs(new - now)) / (jnp.max(jnp.abs(new)) + 1e-300), count + 1
+        size = jnp.max(jnp.abs(new)) + jnp.max(jnp.abs(p))  # where forces balance, new is small and p, before them, is not
+        return new, jnp.max(jnp.abs(new - now)) / (size + 1e-300), count + 1
 
     start = (jax.lax.stop_gradient(settle(p)), jnp.asarray(jnp.inf, p.dtype), 0)
     frozen = lambda carry: jax.lax.stop_gradient(improve(carry))  # noqa: E731
