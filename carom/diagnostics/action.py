@@ -92,7 +92,7 @@ def action_gradient(solution: Solution) -> ActionGradient:
     short = np.diff(t) <= SHORTEST * solution.dt
     none = short[:-1] | short[1:]
     A, normals, drifts = (np.asarray(x) for x in _bases(solution.system, solution.params, q[1:-1], t[1:-1]))
-    struck = solution.impacts.impulses[rows] > 0 if len(solution.impacts) else np.zeros((len(rows), normals.shape[1]), bool)
+    struck = solution.impacts.impulses[rows] != 0 if len(solution.impacts) else np.zeros((len(rows), normals.shape[1]), bool)
     struck = struck & (rows >= 0)[:, None]
     left, impulses, reactions = _apart(slope, A, normals * struck[:, :, None])
     by_time = by_time + np.where(rows >= 0, np.einsum("mk,mk->m", impulses, drifts), 0.0)

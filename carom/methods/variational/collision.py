@@ -47,6 +47,8 @@ class VariationalCollision(Method):
     - `max_impacts_per_step`: so many in one step are taken as coming to rest. By default only impacts with loss are counted (64),
       and those between which no time passes: elastic ones may be many, and end by themselves.
     - `elastic`: the size of an elastic impulse: "balance" takes κ from (3), "reflection" κ = 1, which reflects the momenta at t̃.
+    - `crossing`: at interfaces, "free" goes through without an impulse, λ = 0 of (4.14) in [demoures2017], "balance" with the ±λ
+      that keeps the discrete energy, (4.15) and (4.17) there; (4) of `interfaces`.
     """
 
     takes: ClassVar = frozenset(
@@ -65,6 +67,7 @@ class VariationalCollision(Method):
     direction: str = eqx.field(static=True)
     max_impacts_per_step: int | None = eqx.field(static=True)
     elastic: str = eqx.field(static=True)
+    crossing: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class VariationalCollision(Method):
         direction: str = "symmetric",
         max_impacts_per_step: int | None = None,
         elastic: str = "balance",
+        crossing: str = "free",
     ):
         rule = Composition(Trapezoidal(), 4) if rule is None else rule  # pyright: ignore[reportCallIssue]
         if not isinstance(rule, Rule):
@@ -87,7 +91,9 @@ class VariationalCollision(Method):
         if elastic not in ("balance", "reflection"):
             raise InputError(f"elastic must be balance or reflection; got {elastic!r}")
         self.rule, self.simultaneous, self.direction = rule, simultaneous, direction
-        self.max_impacts_per_step, self.elastic = max_impacts_per_step, elastic
+        if crossing not in interfaces.CROSSINGS:
+            raise InputError(f"crossing must be one of {', '.join(interfaces.CROSSINGS)}; got {crossing!r}")
+        self.max_impacts_per_step, self.elastic, self.crossing = max_impacts_per_step, elastic, crossing
 
     # -- declarations --------------------------------------------------------------------------------------------------------
 
