@@ -7,6 +7,7 @@ import pytest
 from conftest import TRAPEZOIDAL
 
 import carom
+from carom.diagnostics import action_gradient
 from carom.models import bars
 
 ONE = {"lengths": (1.0,), "densities": (1.0,), "moduli": (1.0,), "speeds": (0.0,), "gaps": ()}
@@ -135,6 +136,10 @@ def test_what_moves_steadily_is_what_rests_seen_from_a_train(held):
     assert np.abs(one.impacts.scale - 1).max() > 1e-5  # the balance did something
     np.testing.assert_allclose(one.q - w * one.t[:, None], other.q, atol=1e-10)
     assert np.abs(one.q - other.q).max() > 0.2  # control: they are not the same run
+    assert action_gradient(other).in_roundings < 50  # also with an end that is held, whose variation is none
+    if end:
+        with pytest.raises(carom.InputError, match="supports that move have no action"):
+            action_gradient(one)
 
 
 @pytest.mark.parametrize(
