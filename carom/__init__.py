@@ -89,6 +89,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.system.controller import Controller
     from carom.system.impact_map import impact_map
     from carom.system.lumped import LumpedSystem
+    from carom.system.supports import Supports
     from carom.system.system import System
 
 __version__ = "0.1.0"
@@ -124,6 +125,7 @@ _HOMES = {
     "carom.system.chain": "Chain",
     "carom.system.impact_map": "impact_map",
     "carom.system.lumped": "LumpedSystem",
+    "carom.system.supports": "Supports",
     "carom.system.system": "System",
 }
 _MODULES = {
@@ -183,6 +185,7 @@ __all__ = [
     "SolveError",
     "Status",
     "Stop",
+    "Supports",
     "SweepError",
     "System",
     "TimeDG",

@@ -31,6 +31,7 @@ API = {
         "carom.System",
         "carom.LumpedSystem",
         "carom.Chain",
+        "carom.Supports",
         "carom.Contact",
         "carom.Joint",
         "carom.Controller",

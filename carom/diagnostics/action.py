@@ -83,16 +83,19 @@ def action_gradient(solution: Solution) -> ActionGradient:
     needs = solution.system.needs
     if "forces" in needs:
         raise InputError("forces have no action: the gradient would not vanish")
+    if "dry friction" in needs or ("supports" in needs and solution.system.supports.motion is not None):
+        raise InputError("friction and supports that move have no action: the gradient would not vanish")
     if needs & {"constraints", "joints"} and isinstance(method.rule, Composition):
         raise InputError("with constraints the parts of a Composition are steps of their own: look at a run with its base rule")
     t, q, p, rows = points_of(solution)
     out = _legs(method.rule, solution.system, solution.params, q[:-1], q[1:], t[:-1], np.diff(t))
     before, after = [np.asarray(x)[:-1] for x in out.ends], [np.asarray(x)[1:] for x in out.starts]
-    slope, by_time = before[0] + after[0], np.where(rows >= 0, before[1] + after[1], 0.0)
+    free = solution.system.supports.free(solution.system.space) if "supports" in needs else 1.0  # what is held does not vary
+    slope, by_time = (before[0] + after[0]) * free, np.where(rows >= 0, before[1] + after[1], 0.0)
     short = np.diff(t) <= SHORTEST * solution.dt
     none = short[:-1] | short[1:]
     A, normals, drifts = (np.asarray(x) for x in _bases(solution.system, solution.params, q[1:-1], t[1:-1]))
-    struck = solution.impacts.impulses[rows] > 0 if len(solution.impacts) else np.zeros((len(rows), normals.shape[1]), bool)
+    struck = solution.impacts.impulses[rows] != 0 if len(solution.impacts) else np.zeros((len(rows), normals.shape[1]), bool)
     struck = struck & (rows >= 0)[:, None]
     left, impulses, reactions = _apart(slope, A, normals * struck[:, :, None])
     by_time = by_time + np.where(rows >= 0, np.einsum("mk,mk->m", impulses, drifts), 0.0)

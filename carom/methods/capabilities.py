@@ -30,6 +30,8 @@ NEEDS = {  # as a sentence about a system goes on: "… does not take systems wi
     "degenerate hamiltonian": "a hamiltonian that determines no lagrangian (∂²H/∂p² has no inverse)",
     "rotations": "rotations in its configuration",
     "nodes": "masses at nodes",
+    "supports": "directions that are held or moved from outside",
+    "dry friction": "dry friction along coordinates",
     "interfaces": "interfaces that the motion goes through",
     "energy not quadratic": "a kinetic energy that is not quadratic in the velocities",
     "massless": "directions without kinetic energy",

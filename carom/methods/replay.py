@@ -30,7 +30,9 @@ from carom.methods.loop import Chunk, Grid, advance, controller_row
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.replay_loops import Replay
 from carom.methods.status import OK, TABLE_FULL
+from carom.methods.variational.flow import Flow
 from carom.methods.variational.impulse import Leg, Pending, resolve
+from carom.methods.variational.interfaces import balanced_crossing
 from carom.numerics.newton import polish
 from carom.system.controller import sampler
 from carom.system.mechanics import Mechanics
@@ -305,6 +307,10 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     )
     t = now.t + s
     impact = Pending.none(now.p, k)
+    through = mechanics.system.transmits and method.crossing == "free"  # a crossing without an impulse
+    if mechanics.system.transmits and not through:
+        law = balanced_crossing(mechanics, Flow(q, p, energy_end, energy_end, hits), t, table.closing[ahead])
+        impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), law, impact)
     if not mechanics.system.transmits:
         there = Leg(q, p, energy_end, kappa, hits, hits)
         law, settled = resolve(method, mechanics, there, t, script.length_of(now.step), table.closing[ahead], differentiable=True)
@@ -315,7 +321,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     _, after = mechanics.place(now.q, now.p + kappa * pending.direction)
     row = (now.t, place, before, after, kappa * pending.multipliers)
     written = jnp.where(pending.active, behind, script.max_impacts).astype(jnp.int32)
-    if mechanics.system.transmits:  # a crossing has no impulse; its row is the end of the leg
+    if through:  # its row is the end of the leg
         there_q, there_p = mechanics.place(q, p)
         row, written = (t, there_q, there_p, there_p, jnp.zeros(k)), jnp.where(hits, now.row, script.max_impacts).astype(jnp.int32)
     onwards = now._replace(q=q, p=p, t=t, row=now.row + hits, pending=impact)

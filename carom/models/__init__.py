@@ -6,6 +6,8 @@ from carom.models.balls import bowl, free_ball, resting_ball, sphere, zeno_ball
 from carom.models.bars import BAR_ROWS, bars, contact_force, end_velocities
 from carom.models.bars_exact import bars_exact
 from carom.models.beam import beam, beam_energies, momentum_maps
+from carom.models.beam_pair import beam_pair
+from carom.models.beam_parts import Section
 from carom.models.billiards import Billiard, BilliardRun, discs, spheres
 from carom.models.blocks import block, stack
 from carom.models.grains import chain_over_peg, grain_column
@@ -26,7 +28,7 @@ ALL: dict[str, Callable[..., Model]] = {
     factory.__name__: factory
     for factory in (
         particle, star, ellipse, polygon, corner, cradle, piston, pendulum, double_pendulum, drag, friction_ball, bars, beam,
-        free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack, rigid_body, star_in_space,
+        beam_pair, free_ball, resting_ball, zeno_ball, bowl, sphere, block, stack, rigid_body, star_in_space,
         nonholonomic_pendulum, rolling_disk, chaplygin_sleigh, nonholonomic_particle,
         slider_crank, woodpecker,
     )
@@ -43,6 +45,7 @@ SCENES: dict[str, Callable[..., WorldModel]] = {
 __all__ = [
     "ALL",
     "SCENES",
+    "Section",
     "WorldModel",
     "arch",
     "card_house",
@@ -62,6 +65,7 @@ __all__ = [
     "bars_exact",
     "beam",
     "beam_energies",
+    "beam_pair",
     "contact_force",
     "block",
     "bowl",

@@ -13,7 +13,7 @@ The potential: springs within the bars, of stiffness 0 across a contact, and for
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ import numpy as np
 
 from carom.contact.contact import Contact
 from carom.errors import InputError
+from carom.methods.variational.collision import VariationalCollision
+from carom.methods.variational.rules import Trapezoidal
+from carom.models.bar_parts import Extras, check_ends, crossing_time, external_of, one_bar, starts_of, supports_of
 from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.space import Euclidean
@@ -45,12 +48,16 @@ def _masses(params):
     return params["mass"]
 
 
+def _friction(params):
+    return params["friction"] * params["mass"]
+
+
 def _weight(q, params):
     return params["gravity"] * jnp.sum(params["mass"] * q)
 
 
 @functools.lru_cache
-def _system(sizes: tuple[int, ...], wall: bool, massless: bool) -> LumpedSystem:
+def _system(sizes: tuple[int, ...], wall: bool, massless: bool, extras: Extras = Extras()) -> LumpedSystem:  # noqa: B008
     """One System per layout, so that it is compiled once: `sizes` are the numbers of nodes of the bars."""
     firsts = np.cumsum(sizes)[:-1]  # the first node of each bar but the first
 
@@ -65,6 +72,10 @@ def _system(sizes: tuple[int, ...], wall: bool, massless: bool) -> LumpedSystem:
     def gaps(q, params):
         pairs = [q[i] - q[i - 1] - params["contact_rest"][j + wall] for j, i in enumerate(firsts)]
         return jnp.stack(([q[0] - params["contact_rest"][0]] if wall else []) + pairs)
+
+    def gaps_in_time(q, t, params):
+        first = jnp.zeros(len(firsts) + 1).at[0].set(jnp.asarray(extras.wall(t), float))
+        return gaps(q, params) - first
 
     def element(left, right, index, params):  # (1), spring by spring
         params = {name: jnp.asarray(value) for name, value in params.items()}
@@ -85,7 +96,7 @@ def _system(sizes: tuple[int, ...], wall: bool, massless: bool) -> LumpedSystem:
         return energy
 
     n = sum(sizes)
-    contacts = [Contact(gaps, name="contact")] if wall or len(firsts) else []
+    contacts = [Contact(gaps if extras.wall is None else gaps_in_time, name="contact")] if wall or len(firsts) else []
     return LumpedSystem(
         _masses,
         potential,
@@ -95,6 +106,9 @@ def _system(sizes: tuple[int, ...], wall: bool, massless: bool) -> LumpedSystem:
         transmits=massless,
         highest_frequency=highest_frequency,
         chain=Chain(Euclidean(1), n, element, load) if n > 1 else None,
+        external=external_of(extras),
+        supports=supports_of(extras.ends, n),
+        dry_friction=_friction if extras.rubs else None,
     )
 
 
@@ -117,92 +131,95 @@ def highest_frequency(params: Any) -> float:
 
 def bars(
     lengths: Sequence[float] = (10.0, 10.0),
-    densities: Sequence[float] = (1.0, 1.0),
-    moduli: Sequence[float] = (1.0, 1.0),
+    densities: Sequence[Any] = (1.0, 1.0),
+    moduli: Sequence[Any] = (1.0, 1.0),
     elements: Sequence[int] = (50, 50),
     speeds: Sequence[float] = (0.1, -0.1),
     gaps: Sequence[float] = (0.1,),
-    section: float = 1.0,
+    section: Any = 1.0,
     integrator: int = 2,
     tip: float = 0.25,
-    wall: int = 0,
+    wall: Any = 0,
     gravity: float = 0.0,
+    *,
+    ends: Sequence[Any] = ("free", "free"),
+    force: Callable[..., Any] | None = None,
+    damping: Sequence[float] = (0.0, 0.0),
+    friction: float = 0.0,
 ) -> Model:
     """Bars in a row, from left to right, that collide: one entry per bar of length, mass per length, Young's modulus, number of
     elements and initial speed, one gap between each and the next. With wall=1 a rigid wall stands left of the first bar, and the
     first gap is to it.
 
     `integrator` 1 lets end nodes bounce, 2 (default) has massless ends at the fraction `tip` of an element and prolonged contact.
+
+    - `densities`, `moduli`: numbers, or functions of the place s along the bar, from 0 to its length; `section`: one of these for
+      all bars, or a list with one for each.
+    - `wall`: 1, or a function of t, the place of a wall that moves (integrator 1).
+    - `ends`: of the first bar on the left and the last on the right: "free", "fixed", or a function of t, its displacement.
+    - `force(q, v, t, params)`: a force on each node.
+    - `damping`: α and β of Rayleigh's damping −α m v − β K v. `friction`: μg, the deceleration of a bar that slides on a table.
     """
-    count = len(lengths)
+    count, moving = len(lengths), wall if callable(wall) else None
     _check(count, {"densities": densities, "moduli": moduli, "elements": elements, "speeds": speeds}, gaps, wall, integrator, tip)
-    if min(*lengths, *densities, *moduli, section) <= 0:
-        raise InputError("lengths, densities, moduli and the section must be positive")
+    walls, ends = bool(wall), check_ends(ends, wall)
+    parts = [section] * count if callable(section) or np.ndim(section) == 0 else list(section)
+    numbers = [x for x in (*lengths, *densities, *moduli, *parts) if not callable(x)]
+    if min(numbers) <= 0 or len(parts) != count:
+        raise InputError("bars: lengths, densities, moduli and sections must be positive, one section for all or for each")
+    if min(friction, *damping) < 0 or len(damping) != 2:
+        raise InputError(f"bars: damping is (α, β) and friction μg, none of them negative; got {tuple(damping)} and {friction}")
     massless = integrator == 2
-    columns, edge = [], 0.0
+    columns, edge = [], 0.0 if moving is None else float(moving(0.0))
     for i in range(count):
-        left = massless and (i > 0 or bool(wall))
-        right = massless and i < count - 1
-        edge += gaps[i - 1 + bool(wall)] if i > 0 or wall else 0.0
-        columns.append(
-            _bar(edge, lengths[i], densities[i], moduli[i] * section, int(elements[i]), tip if left else 0.0, tip if right else 0.0)
-        )
+        left = tip if massless and (i > 0 or walls) else 0.0
+        right = tip if massless and i < count - 1 else 0.0
+        edge += gaps[i - 1 + walls] if i > 0 or walls else 0.0
+        columns.append(one_bar(edge, lengths[i], densities[i], moduli[i], parts[i], int(elements[i]), left, right))
         edge += lengths[i]
-    q0, mass, stiffness, rest = [], [], [], []
+    q0, params = _assembled(columns, walls, massless)
+    sizes = tuple(int(e) + 1 for e in elements)
+    v0 = np.repeat(np.asarray(speeds, float), sizes)
+    held_at = starts_of(ends, q0, v0)
+    params["gravity"] = gravity
+    extras = Extras(ends, force, any(x > 0 for x in damping), friction > 0, moving)
+    used = {"held_at": len(held_at) > 0, "damping": extras.damped, "friction": extras.rubs}
+    more = {"held_at": held_at, "damping": np.asarray(damping, float), "friction": friction}
+    params |= {name: more[name] for name, wanted in used.items() if wanted}
+    crossing = [crossing_time(*bar) for bar in zip(lengths, map(int, elements), densities, moduli, parts, strict=True)]
+    return Model(
+        name="bars",
+        about="elastic bars that collide end to end",
+        system=_system(sizes, walls, massless and "contact_rest" in params, extras),
+        q0=q0.tolist(),
+        v0=v0.tolist(),
+        params=params,
+        dt=0.075 * min(crossing),
+        num_steps=2_700,
+        source="demoures2017, §4",
+        shape=_outline,
+        method=VariationalCollision(Trapezoidal()) if extras.rubs else None,
+    )
+
+
+def _assembled(columns: list[dict[str, Any]], walls: bool, massless: bool) -> tuple[np.ndarray, dict[str, Any]]:
+    """The bars one after another: places, and parameters with a spring of stiffness 0 across each contact."""
+    stiffness, rest = [], []
     for i, bar in enumerate(columns):
-        q0, mass = [*q0, *bar["q"]], [*mass, *bar["mass"]]
-        joint = i < count - 1
-        stiffness += [*bar["stiffness"], *([0.0] if joint else [])]
-        rest += [*bar["rest"], *([0.0] if joint else [])]
-    ends = [(0.0, 0.0)] * bool(wall) + [(b["right"], b["right"] / y / section) for b, y in zip(columns, moduli, strict=True)][:-1]
-    starts = [(b["left"], b["left"] / y / section) for b, y in zip(columns, moduli, strict=True)][(0 if wall else 1) :]
-    params = {
-        "mass": np.array(mass),
-        "stiffness": np.array(stiffness),
-        "rest": np.array(rest),
-        "gravity": gravity,
-    }
+        between = [0.0] * (i < len(columns) - 1)
+        stiffness, rest = [*stiffness, *bar["stiffness"], *between], [*rest, *bar["rest"], *between]
+    ends = [(0.0, 0.0)] * walls + [(b["right"], b["tips"][1]) for b in columns][:-1]
+    starts = [(b["left"], b["tips"][0]) for b in columns][(0 if walls else 1) :]
+    q0, mass = (np.concatenate([bar[name] for bar in columns]) for name in ("q", "mass"))
+    params = {"mass": mass, "stiffness": np.array(stiffness), "rest": np.array(rest), "gravity": 0.0}
     if ends:
         params["contact_rest"] = np.array([a[0] + b[0] for a, b in zip(ends, starts, strict=True)])
     if massless and ends:
         params["compliance"] = np.array([[a[1], b[1]] for a, b in zip(ends, starts, strict=True)])
-    sizes = tuple(int(e) + 1 for e in elements)
-    dt = 0.075 * min(length / e * np.sqrt(d / y) for length, e, d, y in zip(lengths, elements, densities, moduli, strict=True))
-    return Model(
-        name="bars",
-        about="elastic bars that collide end to end",
-        system=_system(sizes, bool(wall), massless and bool(ends)),
-        q0=q0,
-        v0=np.repeat(np.asarray(speeds, float), sizes).tolist(),
-        params=params,
-        dt=dt,
-        num_steps=2_700,
-        source="demoures2017, §4",
-        shape=_outline,
-    )
+    return q0, params
 
 
-def _bar(edge: float, length: float, density: float, stiffness: float, elements: int, left: float, right: float) -> dict[str, Any]:
-    """One bar from `edge` on: nodes, masses, springs; `left` and `right` are the fractions of an element that the massless ends
-    take."""
-    size = length / elements
-    q = edge + size * np.arange(elements + 1)
-    mass = np.full(elements + 1, size * density)
-    mass[[0, -1]] *= 0.5
-    q[0] += left * size
-    q[-1] -= right * size
-    rest = np.diff(q)
-    return {
-        "q": q,
-        "mass": mass,
-        "rest": rest,
-        "stiffness": stiffness / rest,
-        "left": left * size,
-        "right": right * size,
-    }
-
-
-def _check(count: int, columns: dict[str, Any], gaps: Any, wall: int, integrator: int, tip: float) -> None:
+def _check(count: int, columns: dict[str, Any], gaps: Any, wall: Any, integrator: int, tip: float) -> None:
     for name, values in columns.items():
         if len(values) != count:
             raise InputError(f"bars: {count} lengths but {len(values)} {name}; give one per bar")
@@ -215,6 +232,8 @@ def _check(count: int, columns: dict[str, Any], gaps: Any, wall: int, integrator
         raise InputError(f"bars: elements must be positive whole numbers; got {tuple(columns['elements'])}")
     if integrator not in (1, 2):
         raise InputError(f"bars: integrator must be 1 (ends with mass) or 2 (massless ends); got {integrator}")
+    if callable(wall) and integrator == 2:
+        raise InputError("bars: a wall that moves is for integrator=1: the springs of massless ends stand still")
     if not 0 < tip < 0.5:
         raise InputError(f"bars: tip must lie between 0 and 0.5 of an element; got {tip}")
 

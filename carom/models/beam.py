@@ -11,6 +11,7 @@ and q no Δs, for V to be the weight. Each node is a contact, zₐ ≥ 0; a vert
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +21,17 @@ from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
 from carom.errors import InputError
+from carom.models.beam_parts import (
+    BeamExtras,
+    Section,
+    beam_contact,
+    beam_external,
+    beam_supports,
+    check_beam_ends,
+    masses_and_stiffness,
+    own_start,
+    settle_ends,
+)
 from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.groups import SE3
@@ -73,6 +85,8 @@ def strains(q: Float[Array, " 7n"], spacing: Any) -> Float[Array, "n-1 6"]:
 def _strain_energies(q, params):
     """Per kind of strain: bending (2), torsion, shear (2), stretching."""
     _, _, bent, stretched = _strain(*_elements(q), params["spacing"])
+    if jnp.ndim(params["stiffness"]) == 2:  # its own in each element
+        return 0.5 * params["spacing"] * jnp.sum(jnp.asarray(params["stiffness"]) * jnp.stack((*bent, *stretched), 1) ** 2, axis=0)
     squares = jnp.stack([jnp.sum(x**2) for x in (*bent, *stretched)])
     return 0.5 * params["spacing"] * params["stiffness"] * squares
 
@@ -85,8 +99,10 @@ def _potential(q, params):  # (1)
     return jnp.sum(_strain_energies(q, params)) + jnp.sum(_weights(q, params))
 
 
-def _element(left, right, params):
-    return jnp.sum(_strain_energies(jnp.concatenate([left, right]), params))
+def _element(left, right, index, params):
+    stiffness = jnp.asarray(params["stiffness"])
+    own = {"spacing": params["spacing"], "stiffness": stiffness[index] if stiffness.ndim == 2 else stiffness}
+    return jnp.sum(_strain_energies(jnp.concatenate([left, right]), own))
 
 
 def _load(q, index, params):
@@ -132,6 +148,12 @@ def highest_frequency(params: Any) -> float:
     """Of a long straight beam without strain: the largest over all wave numbers of the 6 × 6 problem that one wave leaves."""
     spacing, stiffness = (np.asarray(params[name], float) for name in ("spacing", "stiffness"))
     mass = np.asarray(params["mass"], float).reshape(-1, 6)
+    if stiffness.ndim == 2:  # of the stiffest element with the lightest of its nodes, ends counted twice
+        whole = mass * np.where(np.arange(len(mass)) % (len(mass) - 1) == 0, 2.0, 1.0)[:, None]
+        return max(
+            highest_frequency({"spacing": spacing, "stiffness": row, "mass": np.minimum(whole[i], whole[i + 1])})
+            for i, row in enumerate(stiffness)
+        )
     inner = np.max(mass, axis=0)
     slopes = np.asarray(_strain_slopes(float(spacing)))  # of a quadratic energy whose strain is zero: its second derivative
     element = spacing * slopes.T @ (stiffness[:, None] * slopes)
@@ -145,17 +167,20 @@ def highest_frequency(params: Any) -> float:
 
 
 @functools.lru_cache
-def _system(nodes: int) -> LumpedSystem:
+def _system(nodes: int, extras: BeamExtras = BeamExtras()) -> LumpedSystem:  # noqa: B008
+    plain = extras.obstacle == "plane" and extras.restitution == 1.0 and extras.radius == 0.0
     return LumpedSystem(
         _masses,
         _potential,
         Power(SE3(), nodes),
-        [Contact(_heights, name="node")],
-        separate=True,
+        [Contact(_heights, name="node")] if plain else beam_contact(extras),
+        separate=not extras.rough,
         highest_frequency=highest_frequency,
         admissible=_less_than_half_a_turn,
         force=_force,
         chain=Chain(SE3(), nodes, _element, _load),
+        external=beam_external(extras, strains),
+        supports=beam_supports(extras.ends, nodes),
     )
 
 
@@ -164,46 +189,82 @@ def beam(
     start_time: float = 4e-5,
     length: float = 0.5,
     side: float = 0.05,
-    density: float = 1e3,
-    modulus: float = 1e3,
+    density: Any = 1e3,
+    modulus: Any = 1e3,
     poisson: float = 0.35,
     gravity: float = 10.0,
     height: float = 0.0,
+    *,
+    section: Any = None,
+    strain: Sequence[float] | None = None,
+    turn: Sequence[float] | None = None,
+    velocity: Sequence[float] | None = None,
+    ends: Sequence[Any] = ("free", "free"),
+    obstacle: Any = "plane",
+    restitution: float = 1.0,
+    friction: float = 0.0,
+    radius: float = 0.0,
+    force: Callable[..., Any] | None = None,
+    damping: Sequence[float] = (0.0, 0.0),
 ) -> Model:
-    """A soft beam with a square cross-section, curved and thrown at a plane: the runs of §5.3.
+    """A soft beam with a square cross-section, curved and thrown at a plane: the runs of §5.3; or a beam of one's own.
 
     `start_time` scales the first velocity, ξ⁰ = τ⁻¹((g⁰)⁻¹g¹)/start_time: 4e-5, 8e-5, 2e-4 in (5.14), (5.15), (5.16), for first
     impacts at about 30, 15 and 6 m/s. `height` lifts it above the plane, which its lower end touches otherwise.
+
+    - `section`: a `Section` in the place of the square; it, `density` and `modulus` may be functions of the place s along the beam.
+    - `strain`: the six strains of a start of one's own, (0, 0, 0, 0, 0, 1) for a straight beam; `turn`: the rotation vector of
+      its first section, whose axis is z otherwise; `velocity`: of all its points, in space. With any of these it starts so, at rest
+      unless a velocity is given.
+    - `ends`: of the first section and the last: "free", "fixed" (clamped), "pinned" (turns), "guided" (moves, but does not turn),
+      or a function of t: the displacement in space, three numbers, and three more where it turns, a rotation vector.
+    - `obstacle`: "plane", None, or a function of r, t, params: the signed distance of a point r. `restitution`, `friction`: there;
+      `radius`: of the round skin with which each node touches it, where friction acts.
+    - `force(r, v, t, params)`: from places and velocities of the centroids, all in space, a force on each and a moment: rows of
+      3 or 6.
+    - `damping`: α and β of Rayleigh's damping, (2) of beam_parts.py.
     """
     if int(elements) != elements or elements < 1:
         raise InputError(f"beam: elements must be a positive whole number; got {elements}")
     for name, value in (("start_time", start_time), ("length", length), ("side", side), ("density", density), ("modulus", modulus)):
-        if not value > 0:
+        if not callable(value) and not value > 0:
             raise InputError(f"beam: {name} must be positive; got {value}")
+    if len(damping) != 2 or min(friction, radius, *damping) < 0 or (friction > 0 and not radius > 0):
+        raise InputError(
+            "beam: damping is (α, β), friction a coefficient that asks for a radius, none of them negative; got "
+            f"{tuple(damping)}, {friction} and {radius}"
+        )
     nodes, spacing = int(elements) + 1, length / int(elements)
-    area, second = side**2, side**4 / 12
-    shear = modulus / (2 * (1 + poisson))
-    section = density * spacing * np.array([second, second, 2 * second, area, area, area])  # (2)
-    masses = np.tile(section, (nodes, 1))
-    masses[[0, -1]] *= 0.5
-    first, velocity = jax.device_get(_start(nodes, spacing, float(height), start_time, masses))
+    section = Section(side**2, (side**4 / 12,) * 2) if section is None else section
+    masses, stiffness = masses_and_stiffness(nodes - 1, spacing, section, density, modulus, poisson)
+    own = any(x is not None for x in (strain, turn, velocity))
+    q0, v0 = (
+        own_start(nodes, spacing, height, strain, turn, velocity) if own else _thrown(nodes, spacing, height, start_time, masses)
+    )
+    held_at = settle_ends(check_beam_ends(ends), q0, v0)
+    extras = BeamExtras(tuple(ends), obstacle, float(restitution), friction > 0, float(radius), force, any(damping))
+    params = {"mass": masses.reshape(-1), "spacing": spacing, "stiffness": stiffness, "gravity": gravity}
+    more = {"held_at": held_at, "damping": np.asarray(damping, float), "friction": friction}
+    used = {"held_at": len(held_at) > 0, "damping": extras.damped, "friction": extras.rough}
+    dt = 4e-5 if elements <= 10 else 2e-5 if elements <= 16 else 1e-5
     return Model(
         name="beam",
         about="a geometrically exact beam bouncing on a plane",
-        system=_system(nodes),
-        q0=np.asarray(first).reshape(-1).tolist(),
-        v0=velocity.reshape(-1).tolist(),
-        params={
-            "mass": masses.reshape(-1),
-            "spacing": spacing,
-            "stiffness": np.array([modulus * second] * 2 + [2 * shear * second] + [shear * area] * 2 + [modulus * area]),
-            "gravity": gravity,
-        },
-        dt=4e-5 if elements <= 10 else 2e-5 if elements <= 16 else 1e-5,
+        system=_system(nodes, extras),
+        q0=q0.reshape(-1).tolist(),
+        v0=v0.reshape(-1).tolist(),
+        params=params | {name: more[name] for name, wanted in used.items() if wanted},
+        dt=0.5 / highest_frequency(params) if own else dt,
         num_steps=12_500,
         source="demoures2017, §5",
         shape=sections,
     )
+
+
+def _thrown(nodes: int, spacing: float, height: float, start_time: float, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As in §5.3."""
+    first, velocity = jax.device_get(_start(nodes, spacing, float(height), start_time, masses))
+    return np.array(first), np.array(velocity)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -261,8 +322,9 @@ def momentum_maps(solution: Solution) -> np.ndarray:
 def sections(q, params):
     """The line of centroids and the edges of the sections, in space."""
     nodes = np.asarray(q).reshape(-1, 7)
-    mass = np.asarray(params["mass"])
-    half = 0.5 * float(np.sqrt(12 * mass[0] / mass[3]))  # ρ I Δs over ρ S Δs is a²/12
+    mass = np.asarray(params["mass"]).reshape(-1, 6)
+    half = 0.5 * np.sqrt(12 * mass[:, [1, 0]] / mass[:, 3:4])  # along the two axes: ρ I Δs over ρ S Δs is a²/12
     frames = np.asarray(matrix(jnp.asarray(nodes[:, :4])))
-    corners = half * np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0], [-1, -1, 0]])
-    return [nodes[:, 4:], *[corners @ frame.T + place for frame, place in zip(frames, nodes[:, 4:], strict=True)]]
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
+    rings = [(corners * size) @ frame[:, :2].T + place for size, frame, place in zip(half, frames, nodes[:, 4:], strict=True)]
+    return [nodes[:, 4:], *rings]

@@ -189,7 +189,7 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
     names, owner = _structure(system, q, params, start)
     arrays = q, v, np.asarray(start)
-    masses, potential, force, slope, gaps, rounding, shared = jax.device_get(_lumped_probe(system, params, *arrays))
+    masses, potential, force, slope, gaps, rounding, shared, held = jax.device_get(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
         i = int(np.argmin(masses))
         raise InputError(f"mass[{i}] is {masses[i]}; lumped masses must be positive")
@@ -203,6 +203,11 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
         raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
     p, speed = (v, v / masses) if from_momentum else (masses * v, v)
+    place, velocity, free = held
+    for what, given, wanted in (("place", q, place), ("velocity", speed, np.where(free > 0, speed, velocity))):
+        if np.any(np.abs(wanted - given) > 1e-9 * (1 + np.abs(given))):
+            i = int(np.argmax(np.abs(wanted - given)))
+            raise InputError(f"a support asks for the {what} {wanted[i]:.6g} of entry {i} at the start; it is {given[i]:.6g}")
     return Problem(system, q, speed, p, arrays[2], params, names, owner, system.needs)
 
 
@@ -214,10 +219,10 @@ def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
         gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
     if m.separate and m.contacts.num_contacts > 1:  # with G diagonal, impulses w and 1 give rates in the ratio w, whatever w
         weights = 1.0 + jax.random.uniform(jax.random.key(0), gaps.shape)
-        _, back = jax.vjp(lambda x: m.contacts.faces(x, t), q)
-        rates = [m.contacts.approach(q, m.space.pull(q, back(w)[0]) / m.masses, t)[1] for w in (weights, jnp.ones_like(weights))]
+        rates = m.diagonal(q, t, weights), m.diagonal(q, t)
         shared = jnp.any(jnp.abs(rates[0] - weights * rates[1]) > 1e-9 * jnp.abs(rates[1]))
-    return m.masses, m.potential(q), m.force(q), m.pull_back(q), gaps, width, shared
+    held = m.placed(q, t), m.remove_reaction(q, jnp.zeros_like(v), t) / m.masses, jnp.broadcast_to(m.free, v.shape)
+    return m.masses, m.potential(q), m.force(q), m.pull_back(q), gaps, width, shared, held
 
 
 def check_quaternions(system: System, q: np.ndarray, where: str = "") -> None:

@@ -70,6 +70,8 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
     for function in functions:
         shape = _trace(function, q, params, dim, read, **held)
         _check_shape(function.role, shape, q.size if dim is None else dim)
+    for function in system.other_functions:
+        _trace(function, q, params, dim, read)
     if system.controller is not None:
         system.controller.check(_trace(system.controller.rule, q, params, dim, read, **held))
     for contact in system.contacts:

@@ -206,7 +206,7 @@ class SO3(_Group):
             defect = add(mu, scale(-1.0, exponential_momentum(scale(h, omega), times(inertia, omega))))
             return times(defect, tuple(1.0 / j for j in inertia))
 
-        omega, converged = newton_nodes(residual, guess) if self._is_cayley else fixed_point_nodes(improve, guess)
+        omega, converged = newton_nodes(residual, guess, 1.0 / jnp.abs(h)) if self._is_cayley else fixed_point_nodes(improve, guess)
         turn = once(self._rotation(scale(h, omega)))
         kinetic = 0.5 * jnp.sum(dot(omega, times(inertia, omega)))
         return Drift(join(renormalise(multiply(split(q), turn))), join(unrotate(turn, mu)), kinetic, converged)
@@ -315,7 +315,8 @@ class SE3(_Group):
             )
             return value, columns
 
-        omega, converged = newton_nodes(residual, times(mu, tuple(1.0 / j for j in inertia)))
+        # hω is an angle: a body that flies and hardly turns has an ω of the size of the rounding of ½hγ × ν.
+        omega, converged = newton_nodes(residual, times(mu, tuple(1.0 / j for j in inertia)), 1.0 / jnp.abs(h))
         return (omega, once(velocity(omega))), converged
 
     def _solve_exponential(self, mu, nu, inertia, weight, h):

@@ -203,9 +203,10 @@ class Solved(NamedTuple):
     converged: Bool[Array, ""]
 
 
-def newton_nodes(residual: Callable[[Any], tuple[Any, Any]], guess: Vector) -> Solved:
+def newton_nodes(residual: Callable[[Any], tuple[Any, Any]], guess: Vector, floor: Any = 0.0) -> Solved:
     """Newton for three equations in three unknowns at every node, all nodes at once, to rounding. `residual` returns its value
-    and the columns of its Jacobian, which may be approximate."""
+    and the columns of its Jacobian, which may be approximate. `floor`: unknowns much smaller than that may be
+    inexact relative to themselves."""
 
     def improve(x):
         value, (a, b, c) = once(residual(x))
@@ -213,7 +214,7 @@ def newton_nodes(residual: Callable[[Any], tuple[Any, Any]], guess: Vector) -> S
         inverse = once(-1.0 / dot(a, bc))  # Cramer
         return dot(bc, value) * inverse, dot(cross(c, a), value) * inverse, dot(cross(a, b), value) * inverse
 
-    return _iterate(improve, guess, 20)
+    return _iterate(improve, guess, 20, floor)
 
 
 def fixed_point_nodes(improve: Callable[[Any], Any], guess: Any) -> Solved:
@@ -221,7 +222,7 @@ def fixed_point_nodes(improve: Callable[[Any], Any], guess: Any) -> Solved:
     return _iterate(improve, guess, 200)
 
 
-def _iterate(improve: Callable[[Any], Any], guess: Any, most: int) -> Solved:
+def _iterate(improve: Callable[[Any], Any], guess: Any, most: int, floor: Any = 0.0) -> Solved:
     eps = float(jnp.finfo(guess[0].dtype).eps)
 
     def unfinished(carry):
@@ -238,4 +239,5 @@ def _iterate(improve: Callable[[Any], Any], guess: Any, most: int) -> Solved:
 
     large = jnp.asarray(jnp.inf)
     x, size, _, _ = jax.lax.while_loop(unfinished, step, (guess, large, large, 0))
-    return Solved(x, (size <= 1e3 * eps) & jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in x])))
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in x]))
+    return Solved(x, (size * largest <= 1e3 * eps * (largest + floor)) & jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in x])))

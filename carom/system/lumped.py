@@ -31,6 +31,7 @@ from carom.system.controller import Controller
 from carom.system.functions import EPS_PER_GAP, Functions
 from carom.system.mechanics import LagrangianMechanics, Mechanics, Node
 from carom.system.splitting import Splitting
+from carom.system.supports import Supports
 from carom.system.system import System
 
 
@@ -51,6 +52,9 @@ class LumpedSystem(System):
     - `external(q, v, t, u, params)`: forces that no potential has: dampers, drives, controls.
     - `controller`: as in `System`; its command `u` goes to `external`.
     - `chain`: the potential as a sum over elements and nodes, a `Chain`; balances over parts of the body ask for it.
+    - `supports`: `Supports`, directions that are held or moved from outside.
+    - `dry_friction(q, t, params)`: on a vector space, how large the friction of a table on each coordinate may be, a force: that
+      much against the motion, and at rest whatever keeps it there. Part of every kick, (5) of lumped_flow.py.
     """
 
     masses: Named
@@ -61,6 +65,8 @@ class LumpedSystem(System):
     admissible: Named | None
     slope: Named | None
     chain: Chain | None
+    supports: Supports | None
+    dry_friction: Named | None
 
     def __init__(
         self,
@@ -77,6 +83,8 @@ class LumpedSystem(System):
         external: Callable[..., Any] | None = None,
         controller: Controller | None = None,
         chain: Chain | None = None,
+        supports: Supports | None = None,
+        dry_friction: Callable[..., Any] | None = None,
     ):
         masses = Named(mass, ("params",), "mass")
         height = Named(potential, ("q", "params"), "potential")
@@ -93,10 +101,22 @@ class LumpedSystem(System):
         self.admissible = None if admissible is None else Named(admissible, ("q", "params"), "admissible")
         self.chain = chain
         self.slope = None if force is None else Named(force, ("q", "params"), "force")
+        self.supports = supports
+        self.dry_friction = None if dry_friction is None else Named(dry_friction, ("q", "t", "params"), "dry_friction")
+        if supports is not None:
+            supports.check(space)
+        if dry_friction is not None and space.size != space.dim:
+            raise InputError("dry_friction acts along coordinates: on a space with rotations write a Contact with friction")
+
+    @property
+    def other_functions(self) -> tuple[Named, ...]:
+        motion = None if self.supports is None else self.supports.motion
+        return tuple(f for f in (motion, self.dry_friction) if f is not None)
 
     @property
     def needs(self) -> frozenset[str]:
-        return super().needs | {"nodes"}
+        more = {"supports": self.supports, "dry friction": self.dry_friction}
+        return super().needs | {"nodes"} | {need for need, part in more.items() if part is not None}
 
     def bind(self, params: Any, dim: int, *, general: bool = False) -> Mechanics:
         functions = Functions(self, params, self.space.dim)  # pyright: ignore[reportOptionalMemberAccess]
@@ -115,13 +135,15 @@ class LumpedMechanics(Mechanics):
         assert system.space is not None
         self.space, self.separate = system.space, system.separate
         self.masses = jnp.asarray(system.masses(params=self.params), jnp.float64).reshape(self.space.dim)
-        self.autonomous = True
+        self.supports, self.dry = system.supports, system.dry_friction is not None
+        self.free = 1.0 if self.supports is None else jnp.asarray(self.supports.free(self.space))  # P of supports.py
+        self.autonomous = self.supports is None or self.supports.motion is None
 
     def chart(self, q) -> "LumpedMechanics":
         return self  # its flow moves on the group itself
 
     def splitting(self) -> Splitting | None:
-        if self.functions.forced:
+        if self.functions.forced or self.supports is not None or self.dry:
             return None
         drift = lambda q, p, h: self.space.drift(q, p, self.masses, h)  # noqa: E731
         return Splitting(self.force, drift, self.potential, self.admissible)
@@ -145,8 +167,21 @@ class LumpedMechanics(Mechanics):
         """Dampers, drives and controls."""
         return self.functions.force(q, p / self.masses, t)
 
+    def most_friction(self, q, t) -> Float[Array, " dim"]:
+        """How large dry friction may be along each coordinate."""
+        return jnp.broadcast_to(jnp.asarray(self.system.dry_friction(q=q, t=t, params=self.params), q.dtype), (self.dim,))
+
+    def placed(self, q, t) -> Float[Array, " size"]:
+        """q with what supports move at its place."""
+        return q if self.supports is None else self.supports.placed(q, t, self.params)
+
+    def moved(self, q, t) -> Float[Array, " dim"]:
+        """The velocities that supports prescribe."""
+        assert self.supports is not None
+        return self.supports.velocity(self.space, q, t, self.params)
+
     def lagrangian(self, q, v, t):
-        return 0.5 * jnp.sum(self.masses * v**2) - self.potential(q)
+        return 0.5 * jnp.sum(self.free * self.masses * v**2) - self.potential(q)
 
     def momentum(self, q, v, t):
         return self.masses * v
@@ -155,7 +190,7 @@ class LumpedMechanics(Mechanics):
         return p / self.masses
 
     def energy(self, q, v, t):
-        return 0.5 * jnp.sum(self.masses * v**2) + self.potential(q)
+        return 0.5 * jnp.sum(self.free * self.masses * v**2) + self.potential(q)
 
     def energy_of(self, q, p, t):
         return self.energy(q, p / self.masses, t)
@@ -164,13 +199,15 @@ class LumpedMechanics(Mechanics):
         return jnp.diag(self.masses)
 
     def inverse_mass_times(self, q, v, t, covectors):
-        return covectors / self.masses.reshape(-1, *[1] * (covectors.ndim - 1))
+        rows = (-1, *[1] * (covectors.ndim - 1))
+        answer = covectors / self.masses.reshape(rows)
+        return answer if self.supports is None else jnp.asarray(self.free).reshape(rows) * answer
 
     def remove_reaction(self, q, p, t):
-        return p
+        return p if self.supports is None else self.free * p + self.masses * self.moved(q, t)
 
     def admissible_part(self, q, v, t, covector):
-        return covector
+        return self.free * covector
 
     def node(self, q, v, t):
         force = self.functions.force(q, v, t)
@@ -188,21 +225,29 @@ class LumpedMechanics(Mechanics):
         reach = jnp.abs(q) + jnp.abs(self.space.push(q, v)) * dt
         gaps, back = jax.vjp(faces, q)
         total = back(jnp.ones_like(gaps))[0]
-        return EPS_PER_GAP * eps * jnp.abs(jax.jvp(faces, (q,), (jnp.sign(total) * reach,))[1])
+        size = jnp.abs(jax.jvp(faces, (q,), (jnp.sign(total) * reach,))[1])
+        if self.contacts.moving:
+            size = size + jnp.abs(self.contacts.wall_speed(q, t)) * (jnp.abs(t) + dt)
+        return EPS_PER_GAP * eps * size
+
+    def diagonal(self, q, t, weights=None) -> Float[Array, " contacts"]:
+        """Gᵢᵢ of (2), or the rates of all gaps by impulses of these weights. A contact of what supports hold has none."""
+        gaps, back = jax.vjp(lambda x: self.contacts.faces(x, t), q)
+        normal = self.space.pull(q, back(jnp.ones_like(gaps) if weights is None else weights)[0])
+        along = self.inverse_mass_times(q, None, t, normal)
+        return self.functions.along(lambda x: self.contacts.faces(x, t), q, along)[1]
 
     def impulse(self, q, v, t, touching, gap_rounding, simultaneous, differentiable) -> tuple[Impulse, Float[Array, " dim"]]:
         """(2), where no two contacts share a node."""
         if not self.separate:
             return super().impulse(q, v, t, touching, gap_rounding, simultaneous, differentiable)
-        faces = lambda x: self.contacts.faces(x, t)  # noqa: E731
-        gaps, back = jax.vjp(faces, q)
-        normal = self.space.pull(q, back(jnp.ones_like(gaps))[0])
+        _, back = jax.vjp(lambda x: self.contacts.faces(x, t), q)
         _, rates = self.contacts.approach(q, v, t)
-        _, delassus = self.contacts.approach(q, normal / self.masses, t)
+        delassus = self.diagonal(q, t)
         restitution = self.contacts.restitution(rates)
-        hit = jnp.asarray(touching) & (rates < 0)
-        impulse = jnp.where(hit, -(1 + restitution) * rates / delassus, 0.0)
+        hit = jnp.asarray(touching) & (rates < 0) & (delassus > 0)
+        impulse = jnp.where(hit, -(1 + restitution) * rates / jnp.where(delassus > 0, delassus, 1.0), 0.0)
         elastic = jnp.all(~hit | (restitution == 1.0))
-        direction = self.space.pull(q, back(impulse)[0])
+        direction = self.free * self.space.pull(q, back(impulse)[0])
         nothing = jnp.zeros((self.contacts.num_faces, 0))
         return Impulse(impulse, nothing, elastic, jnp.all(jnp.isfinite(impulse)), jnp.any(hit)), direction

@@ -106,6 +106,11 @@ class System(eqx.Module):
         return eqx.tree_at(lambda s: s.command, self, command, is_leaf=lambda x: x is None)
 
     @property
+    def other_functions(self) -> tuple[Named, ...]:
+        """Of q, t and params, that a kind of system has beside those of all systems."""
+        return ()
+
+    @property
     def needs(self) -> frozenset[str]:
         """What this system asks of a method, as far as its parts tell: see `carom.methods.capabilities`."""
         found = set()

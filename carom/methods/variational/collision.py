@@ -19,6 +19,8 @@ from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.xla.kernel import sealed
 
+NODES_ALONE = {"interfaces": "interfaces are located", "supports": "supports hold", "dry friction": "dry friction is written"}
+
 
 class VariationalCollision(Method):
     """Discrete Lagrangian flow between impacts, Weierstrass–Erdmann conditions at each [fetecau2003].
@@ -45,13 +47,15 @@ class VariationalCollision(Method):
     - `max_impacts_per_step`: so many in one step are taken as coming to rest. By default only impacts with loss are counted (64),
       and those between which no time passes: elastic ones may be many, and end by themselves.
     - `elastic`: the size of an elastic impulse: "balance" takes κ from (3), "reflection" κ = 1, which reflects the momenta at t̃.
+    - `crossing`: at interfaces, "free" goes through without an impulse, λ = 0 of (4.14) in [demoures2017], "balance" with the ±λ
+      that keeps the discrete energy, (4.15) and (4.17) there; (4) of `interfaces`.
     """
 
     takes: ClassVar = frozenset(
         {
             "contacts", "restitution", "friction", "laws of speed", "rolling", "poisson", "moving walls",
             "obstacles", "forces", "constraints", "joints", "hamiltonian",
-            "rotations", "nodes", "interfaces", "energy not quadratic", "massless", "controller",
+            "rotations", "nodes", "supports", "dry friction", "interfaces", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
     offers: ClassVar = Method.offers | {"gradients", "dense output", "lanes", "one kernel"}
@@ -63,6 +67,7 @@ class VariationalCollision(Method):
     direction: str = eqx.field(static=True)
     max_impacts_per_step: int | None = eqx.field(static=True)
     elastic: str = eqx.field(static=True)
+    crossing: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class VariationalCollision(Method):
         direction: str = "symmetric",
         max_impacts_per_step: int | None = None,
         elastic: str = "balance",
+        crossing: str = "free",
     ):
         rule = Composition(Trapezoidal(), 4) if rule is None else rule  # pyright: ignore[reportCallIssue]
         if not isinstance(rule, Rule):
@@ -85,7 +91,9 @@ class VariationalCollision(Method):
         if elastic not in ("balance", "reflection"):
             raise InputError(f"elastic must be balance or reflection; got {elastic!r}")
         self.rule, self.simultaneous, self.direction = rule, simultaneous, direction
-        self.max_impacts_per_step, self.elastic = max_impacts_per_step, elastic
+        if crossing not in interfaces.CROSSINGS:
+            raise InputError(f"crossing must be one of {', '.join(interfaces.CROSSINGS)}; got {crossing!r}")
+        self.max_impacts_per_step, self.elastic, self.crossing = max_impacts_per_step, elastic, crossing
 
     # -- declarations --------------------------------------------------------------------------------------------------------
 
@@ -102,7 +110,7 @@ class VariationalCollision(Method):
         return ("momentum", "non-penetration")
 
     def also_preserves(self, system: System) -> tuple[str, ...]:
-        spoils = {"restitution", "friction", "forces", "constraints", "interfaces", "massless"}
+        spoils = {"restitution", "friction", "forces", "constraints", "interfaces", "massless", "supports", "dry friction"}
         reflected = "contacts" in system.needs and not self.balances
         charts = "rotations" in system.needs and not self.rule.moves_on_groups  # their centres move along
         return () if reflected or charts or system.needs & spoils else ("symplectic",)
@@ -110,8 +118,11 @@ class VariationalCollision(Method):
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "forces" in needs and not self.rule.takes_forces:
             return "a discrete Lagrangian of one's own does not say how forces enter it"
-        if "nodes" in needs and not self.rule.steps_nodes and "interfaces" in needs:
-            return "interfaces are located for Trapezoidal() and compositions of it"
+        for need in NODES_ALONE if not self.rule.steps_nodes else ():
+            if need in needs:
+                return f"{NODES_ALONE[need]} for Trapezoidal() and compositions of it"
+        if "dry friction" in needs and self.rule.goes_back:
+            return "a composition goes back in time for a part of each step, and dry friction does not: take rule=Trapezoidal()"
         return super().refuses(needs)
 
     @property

@@ -5,6 +5,13 @@
     p₁ = μ₁ + ½ h F(q₁)                                                                                       (3)
     E  = K + ½ (V(q) + V(q₁)),     K the kinetic energy of (2)                                                   (4)
 
+Dry friction of at most f along each coordinate makes a kick by force F over ½h
+
+    p₁ = S(p + ½ h F, ½ h f),     S(x, f) = sign(x) max(|x| − f, 0):                                               (5)
+
+implicit, so that what rests stays at rest exactly where |F| ≤ f, and what slides is slowed by f. What supports hold is left out
+of (2) and put in its place; `carom.system.supports` says what that does to (4).
+
 On ℝⁿ (2) is q₁ = q + h μ/m, μ₁ = μ, and (1)–(4) is the rule of (4.3), (4.5)–(4.8) in [demoures2017]. On a group it is the
 discrete Lagrangian (5.9) there; `carom.spaces` has the drift.
 
@@ -24,26 +31,74 @@ KICK_ITERATIONS = 50  # for forces that depend on velocities: a fixed point with
 
 
 def kick_drift_kick(mechanics: Mechanics, without_energy: bool) -> FlowMap:
-    """(1)–(4). `without_energy` leaves the energies out."""
-    forced = mechanics.functions.forced
+    """(1)–(5). `without_energy` leaves the energies out."""
+    held = mechanics.supports is not None
 
     def flow(q, p, t, h):
-        before = mechanics.external(q, p, t) if forced else 0.0
-        mu = once(p + 0.5 * h * (mechanics.force(q) + before))  # (1)
-        q1, mu1, kinetic, converged = once(mechanics.space.drift(q, mu, mechanics.masses, h))  # (2)
-        p1 = mu1 + 0.5 * h * mechanics.force(q1)  # (3)
-        after = 0.0
-        if forced:
-            p1, after, settled = _kicked(mechanics, q1, p1, t + h, h)
-            converged = converged & settled
+        force = mechanics.force(q)
+        mu, before = _first_kick(mechanics, q, p, t, h, force)  # (1)
+        q1, mu1, kinetic, converged = once(mechanics.space.drift(q, once(mechanics.free * mu if held else mu), mechanics.masses, h))
+        q1 = mechanics.placed(q1, t + h)  # (2)
+        force1 = mechanics.force(q1)
+        p1, after, settled = _last_kick(mechanics, q1, mu1 + 0.5 * h * force1, t + h, h)  # (3)
         energy = jnp.zeros_like(h) if without_energy else kinetic + 0.5 * (mechanics.potential(q) + mechanics.potential(q1))  # (4)
         start = end = energy
-        if forced and not without_energy:  # (5) of rules.py, with the nodes 0 and 1 and the weights ½
-            start = energy - 0.5 * h * jnp.sum(before * p / mechanics.masses)
-            end = energy + 0.5 * h * jnp.sum(after * p1 / mechanics.masses)
-        return Flow(q1, p1, start, end, converged & mechanics.admissible(q1))
+        if not without_energy:  # (5) of rules.py, with the nodes 0 and 1 and the weights ½
+            start = energy - _work(mechanics, q, p, t, before, 0.5 * h * force)
+            end = energy + _work(mechanics, q1, p1, t + h, after, 0.5 * h * force1)
+        return Flow(q1, p1, start, end, converged & settled & mechanics.admissible(q1))
 
     return FlowMap(sealed(flow), implicit=False)
+
+
+def _rubbed(mechanics: Mechanics, q, p, t, h):
+    """S of (5): what dry friction leaves of a momentum after half a step."""
+    most = 0.5 * h * mechanics.most_friction(q, t)
+    return jnp.sign(p) * jnp.maximum(jnp.abs(p) - most, 0.0)
+
+
+def _first_kick(mechanics: Mechanics, q, p, t, h, force):
+    """(1) with external forces and friction, and the impulse of these two."""
+    push = 0.5 * h * mechanics.external(q, p, t) if mechanics.functions.forced else jnp.zeros_like(p)
+    pushed = p + 0.5 * h * force + push
+    if not mechanics.dry:
+        return pushed, push
+    rubbed = _rubbed(mechanics, q, pushed, t, h)
+    return rubbed, push + (rubbed - pushed)
+
+
+def _last_kick(mechanics: Mechanics, q, p, t, h):
+    """(3) from p + ½ h F on: external forces at the momentum they lead to, p₁ = S(p + ½ h f(q, p₁, t)), so that a step undoes its
+    reverse; what is held has the momentum of its support. With the impulse of forces and friction, and whether it converged."""
+    forced, settled = mechanics.functions.forced, jnp.asarray(True)
+
+    def settle(x):
+        rubbed = _rubbed(mechanics, q, x, t, h) if mechanics.dry else x
+        return rubbed if mechanics.supports is None else mechanics.remove_reaction(q, rubbed, t)
+
+    if not forced:
+        done = settle(p)
+        return done, done - p, settled
+
+    def improve(carry):
+        now, _, count = carry
+        new = settle(p + 0.5 * h * mechanics.external(q, now, t))
+        size = jnp.max(jnp.abs(new)) + jnp.max(jnp.abs(p))  # where forces balance, new is small and p, before them, is not
+        return new, jnp.max(jnp.abs(new - now)) / (size + 1e-300), count + 1
+
+    start = (jax.lax.stop_gradient(settle(p)), jnp.asarray(jnp.inf, p.dtype), 0)
+    frozen = lambda carry: jax.lax.stop_gradient(improve(carry))  # noqa: E731
+    found, change, _ = jax.lax.while_loop(lambda c: (c[1] > 1e-15) & (c[2] < KICK_ITERATIONS), frozen, start)
+    for _ in range(3):  # derivatives follow by the same fixed point
+        found = settle(p + 0.5 * h * mechanics.external(q, found, t))
+    push = 0.5 * h * mechanics.external(q, found, t)
+    return found, push if not mechanics.dry else found - p, change < 1e-12
+
+
+def _work(mechanics: Mechanics, q, p, t, push, kick):
+    """Of the impulses of forces and friction on what is free, and of supports that move, (2) of supports.py."""
+    work = jnp.sum(mechanics.free * push * p / mechanics.masses)
+    return work if mechanics.autonomous else work - jnp.sum(kick * mechanics.moved(q, t))
 
 
 def lumped_lagrangian(mechanics: Mechanics):
@@ -54,22 +109,6 @@ def lumped_lagrangian(mechanics: Mechanics):
         return h * (0.5 * jnp.sum(mechanics.masses * xi**2) - 0.5 * (mechanics.potential(q) + mechanics.potential(q1)))
 
     return value
-
-
-def _kicked(mechanics: Mechanics, q, p, t, h):
-    """The second half of a kick by external forces, p₁ = p + ½ h f(q, p₁, t): implicit, so that a step undoes its reverse."""
-
-    def improve(carry):
-        now, _, count = carry
-        new = p + 0.5 * h * mechanics.external(q, now, t)
-        return new, jnp.max(jnp.abs(new - now)) / (jnp.max(jnp.abs(new)) + 1e-300), count + 1
-
-    start = (jax.lax.stop_gradient(p), jnp.asarray(jnp.inf, p.dtype), 0)
-    frozen = lambda carry: jax.lax.stop_gradient(improve(carry))  # noqa: E731
-    found, change, _ = jax.lax.while_loop(lambda c: (c[1] > 1e-15) & (c[2] < KICK_ITERATIONS), frozen, start)
-    for _ in range(3):  # derivatives follow by the same fixed point
-        found = p + 0.5 * h * mechanics.external(q, found, t)
-    return found, mechanics.external(q, found, t), change < 1e-12
 
 
 def composed_limit(coefficients: np.ndarray) -> float:

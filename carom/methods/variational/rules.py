@@ -63,6 +63,7 @@ class Rule(eqx.Module):
     steps_nodes = False  #                  knows how to step masses at nodes
     moves_on_groups = True  #               has a discrete Lagrangian on groups; otherwise each step is taken in a chart
     takes_forces = True  #                  knows how forces enter it
+    goes_back = False  #                    takes a part of each step backwards in time
     kicks = False  #                        is kick, drift, kick where L(q, v) = K(v) − V(q)
     stability_limit = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
 
@@ -259,6 +260,7 @@ class Composition(Rule):
     base: Rule
     order: int = eqx.field(static=True)
     symmetric = True
+    goes_back = True
 
     def __init__(self, base: Rule, order: int = 4):
         if order not in _COMPOSITIONS:
