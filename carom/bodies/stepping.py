@@ -180,8 +180,11 @@ class Stepper:
         L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
         later = prescribed(scene, middle, t + h)
         fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
+        known: bytes | None = None
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
+            if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
+                break
             shift = self._shift(posed, middle, later, hit)
             offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
             answer = solve_bounded(posed, v, L, offset, self.memory.start(posed), self.tolerance, h)

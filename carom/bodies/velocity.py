@@ -1,6 +1,6 @@
 """One velocity problem: impulses of contacts and joints, and the velocities after them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,17 +8,19 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem
-from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, solve_small
+from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
+from carom.bodies.pivoting import pivot
 from carom.bodies.quaternions import apply
 from carom.bodies.scene import Scene, State
-from carom.numerics.friction.problem import RESTING, natural_residual
-from carom.numerics.friction.stages import solve_friction
+from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual
+from carom.numerics.friction.stages import SCHEDULE, solve_friction
 
 ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together
 STAGES = ("open", "small", "start", "interior", "gradient", "long")
+LONG = 3000  # steps of a projected gradient
 FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
 
 
@@ -196,23 +198,45 @@ def _island(
     """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices."""
     if not np.any(q):
         return np.zeros(len(q)), 0.0, "open", 0
-    little = None
+    ask = lambda: replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)  # noqa: E731
     if len(q) <= MOST_ROWS:
-        little = Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least)
-        r, residual, steps = solve_small(little, start)
-        if residual <= FINISHED:
-            return r, residual, "small", steps
-    asked = replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)
-    found = solve_friction(asked, start, tolerance)
+        return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
+    found = solve_friction(ask(), start, tolerance)
     if not found.converged and start is not None:
-        again = solve_friction(asked, None, tolerance)
+        again = solve_friction(ask(), None, tolerance)
         found = again if again.residual < found.residual else found
-    if little is None:
-        return found.impulses, found.residual, found.stage, found.iterations
-    better, finer, more = newton(little, found.impulses)
-    if finer < residual:
-        return better, finer, found.stage, found.iterations + more
-    return r, residual, "small", steps
+    return found.impulses, found.residual, found.stage, found.iterations
+
+
+def _small(
+    little: Dense, ask: Callable[[], FrictionProblem], start: np.ndarray | None, tolerance: float
+) -> tuple[np.ndarray, float, str, int]:
+    """Newton's method, from other and other starts, and finished by contacts that give way one at a time where it fails: the first
+    answer that meets the tolerance, or the best."""
+    r, residual, iterations = solve_small(little, start)
+    stage = "small"
+    if residual <= FINISHED:
+        return r, residual, stage, iterations
+    for name, begin, taken in _starts(little, r, ask, start, tolerance):
+        better, finer, more = newton(little, begin)
+        if finer > FINISHED:
+            better, finer, pivots = pivot(little, begin if name == "small" else better, tolerance)
+            more += pivots
+        iterations += taken + more
+        if finer < residual:
+            r, residual, stage = better, finer, name
+        if residual <= tolerance:
+            break
+    return r, residual, stage, iterations
+
+
+def _starts(little: Dense, r: np.ndarray, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
+    """What Newton's method left, a projected gradient, and the stages of the full solver, a few and then all."""
+    yield "small", r, 0
+    yield "small", projected_gradient(little, LONG), LONG
+    for rounds in (1, len(SCHEDULE)):
+        found = solve_friction(ask(), start, tolerance, rounds=rounds)
+        yield found.stage, found.impulses, found.iterations
 
 
 def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:

@@ -114,6 +114,28 @@ def test_capsules_in_line_and_crossed():
     assert len(on_box) == 2 and np.allclose(on_box.gap, 0.01)
 
 
+@pytest.mark.parametrize("kinds", ["Capsule Capsule", "Cylinder Cylinder", "Capsule Cylinder"])
+def test_rods_side_by_side_meet_in_two_points_and_crossed_ones_in_one(kinds):
+    """The rods of lengths 1 and 0.6 share the stretch from 0.1 to 0.5 of the first one."""
+    first, second = (getattr(shapes, kind) for kind in kinds.split())
+    a, b = (first(0.1, 1.0), (0, 0, 0), None), second(0.2, 0.6)
+    beside = _contacts(a, (b, (0.35, 0, 0.4), None), margin=0.2)
+    assert beside.gap == pytest.approx([0.05, 0.05], abs=1e-9) and np.allclose(beside.normal, [1, 0, 0], atol=1e-6)
+    assert np.allclose(np.sort(beside.point[:, 2]), [0.1, 0.5], atol=1e-9) and len(set(beside.key)) == 2
+    crossed = quaternions.exponential(np.array([0.3, 0.0, 0.0]))
+    assert len(_contacts(a, (b, (0.35, 0, 0.4), crossed), margin=0.2)) == 1  # control
+
+
+def test_a_cylinder_that_lies_on_a_box_has_both_its_ends():
+    for angle in (0.0, 0.3, 1.1):
+        lying = quaternions.multiply(
+            quaternions.exponential(np.array([0.0, np.pi / 2, 0.0])), quaternions.exponential(np.array([0.0, 0.0, angle]))
+        )
+        found = _contacts((CUBE, (0, 0, 0), None), (shapes.Cylinder(0.1, 0.6), (0.1, 0, 0.6), lying), margin=0.05)
+        low = found.gap < 1e-6
+        assert np.allclose(np.sort(found.point[low, 0]), [-0.2, 0.4], atol=1e-6) and np.allclose(found.gap[low], 0, atol=1e-9)
+
+
 @pytest.mark.parametrize("gap", [0.2, 1e-3, -1e-3, -0.05])
 def test_ellipsoids_that_are_balls_and_a_ball_against_a_cylinder(gap):
     direction = np.array([2.0, -1.0, 2.0]) / 3

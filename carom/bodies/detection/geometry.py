@@ -141,3 +141,18 @@ def support_in_space(single: Single, x: np.ndarray, R: np.ndarray) -> Any:
     """The support function of a piece in space."""
     turn, origin = R[single.body] @ single.turn, x[single.body] + R[single.body] @ single.where
     return lambda direction: origin + turn @ single.shape.support(turn.T @ direction)
+
+
+def rim_points(middle: np.ndarray, axis: np.ndarray, radius: float, half: float, n: np.ndarray) -> np.ndarray:
+    """Of a cylinder, the lowest points of both rims along n, and three more on each: enough to stand on an end and to lie on the
+    side. [8, 3]"""
+    across = n - (n @ axis) * axis
+    size = float(np.linalg.norm(across))
+    if size <= 1e-12:  # upright to rounding: any direction is lowest
+        across = np.eye(3)[np.argmin(np.abs(axis))]
+        across = across - (across @ axis) * axis
+        size = float(np.linalg.norm(across))
+    down = -across / size
+    side = quaternions.cross(axis, down)
+    rim = radius * np.array([down, side, -down, -side])
+    return np.concatenate([middle - half * axis + rim, middle + half * axis + rim])
