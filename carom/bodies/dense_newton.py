@@ -9,7 +9,9 @@ F does not change along the impulses that cancel, and where rounding says that o
 at each step stays where it is. Whatever comes out is judged by the same certificate E as the answers of the full solver.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,19 +40,36 @@ class Dense:
     def contact_rows(self) -> int:
         return len(self.friction) * (1 + self.tangents)
 
+    @cached_property
+    def rho(self) -> float:
+        trace = float(np.trace(self.W))
+        return len(self.q) / trace if trace > 0 else 1.0
+
+    @cached_property
+    def size(self) -> float:
+        return max(float(np.linalg.norm(self.q)), self.least)
+
+    @cached_property
+    def stretched(self) -> "Stretched":
+        """In x, with what (1) needs."""
+        rough, width = self.friction > 0, 1 + self.tangents
+        factor = np.ones(len(self.q))
+        factor[: self.contact_rows : width] = np.where(rough, self.friction, 1.0)
+        W, q = self.W / factor[:, None] / factor[None, :], self.q / factor
+        return Stretched(W, q, factor, len(q) / max(float(np.trace(W)), 1e-300), rough, width)
+
     def residual(self, r: np.ndarray) -> float:
         """The certificate E of `carom.numerics.friction.problem`."""
-        trace = np.trace(self.W)
-        rho = len(self.q) / trace if trace > 0 else 1.0
+        rho, size = self.rho, self.size
         u = self.W @ r + self.q
         shape = (len(self.friction), 1 + self.tangents)
         rows, rates = r[: self.contact_rows].reshape(shape), u[: self.contact_rows].reshape(shape).copy()
         rates[:, 0] += self.friction * cones.norm(rates[:, 1:])
         change = rows - project_coulomb(rows - rho * rates, self.friction)
-        total = np.hypot(np.linalg.norm(change), rho * np.linalg.norm(u[self.contact_rows :]))
-        size = max(float(np.linalg.norm(self.q)), self.least)
-        if not np.isfinite(total):
-            return np.inf
+        change, rest = change.ravel(), u[self.contact_rows :]
+        total = math.sqrt(change @ change + rho * rho * (rest @ rest))
+        if not math.isfinite(total):
+            return math.inf
         return float(total / (rho * size)) if size > 0 else float(total > 0)
 
 
@@ -116,20 +135,12 @@ class Stretched:
         return matrix
 
 
-def stretch(problem: Dense) -> Stretched:
-    rough, width = problem.friction > 0, 1 + problem.tangents
-    factor = np.ones(len(problem.q))
-    factor[: problem.contact_rows : width] = np.where(rough, problem.friction, 1.0)
-    W, q = problem.W / factor[:, None] / factor[None, :], problem.q / factor
-    return Stretched(W, q, factor, len(q) / max(np.trace(W), 1e-300), rough, width)
-
-
 def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> tuple[np.ndarray, float, int]:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps."""
     best, least = start, problem.residual(start)
     if least <= GOAL:
         return best, least, 0
-    scaled = stretch(problem)
+    scaled = problem.stretched
     x = start * scaled.factor
     step = 0
     for step in range(1, STEPS + 1):  # noqa: B007

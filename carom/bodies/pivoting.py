@@ -14,7 +14,7 @@ so a step along z ends where the first contact has nothing left to give.
 
 import numpy as np
 
-from carom.bodies.dense_newton import GOAL, Dense, Stretched, stretch
+from carom.bodies.dense_newton import GOAL, Dense, Stretched
 from carom.numerics.friction import cones
 
 OPEN, STICK, SLIDE = 0, 1, 2
@@ -39,7 +39,7 @@ def pivot(problem: Dense, start: np.ndarray, goal: float = GOAL) -> tuple[np.nda
 
 
 def _search(problem: Dense, start: np.ndarray, proximal: float) -> tuple[np.ndarray, float, int]:
-    scaled = stretch(problem)
+    scaled = problem.stretched
     k, width = len(scaled.rough), scaled.width
     edge = k * width
     best, least = start, problem.residual(start)

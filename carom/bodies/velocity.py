@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from carom.bodies.contact_rows import Rows, build_rows, delassus, problem
+from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
 from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.pivoting import pivot
-from carom.bodies.quaternions import apply
+from carom.bodies.quaternions import apply, lengths
 from carom.bodies.scene import Scene, State
 from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual
 from carom.numerics.friction.stages import SCHEDULE, solve_friction
@@ -34,9 +35,20 @@ class Posed:
     joints: JointRows
     rows: Rows
     inverse: np.ndarray  #      [n, 3, 3]  I⁻¹ in space
-    inertia: np.ndarray  #      [n, 3, 3]
-    friction: np.ndarray  #     [m]
-    restitution: np.ndarray  #  [m]
+    materials: np.ndarray  #    [4, m]     in the order of `carom.bodies.materials.NAMES`
+
+    @property
+    def friction(self) -> np.ndarray:
+        return self.materials[0]
+
+    @property
+    def restitution(self) -> np.ndarray:
+        return self.materials[1]
+
+    @cached_property
+    def inertia(self) -> np.ndarray:
+        """[n, 3, 3] in space."""
+        return self.state.R @ self.scene.inertia @ np.swapaxes(self.state.R, -1, -2)
 
     def spin(self, L: np.ndarray) -> np.ndarray:
         return np.where(self.scene.free[:, None], apply(self.inverse, L), L)
@@ -47,9 +59,9 @@ class Posed:
     def only(self, rows: np.ndarray) -> "Posed":
         """Some of the contacts, and all joints."""
         contacts = self.contacts.take(rows)
-        built = build_rows(self.scene, self.state, contacts, self.joints)
-        kept = (self.friction[rows], self.restitution[rows])
-        return Posed(self.scene, self.state, contacts, self.joints, built, self.inverse, self.inertia, *kept)
+        joints = self.joints.of_contacts(rows)
+        built = build_rows(self.scene, self.state, contacts, joints)
+        return Posed(self.scene, self.state, contacts, joints, built, self.inverse, self.materials[:, rows])
 
     def joined_by(self, kept: np.ndarray) -> "Posed":
         """All contacts, and some of the rows of joints."""
@@ -75,15 +87,13 @@ class Answer:
 def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
     """The contacts, with the ropes beside them, and the joints of a state."""
     R = state.R
-    contacts, ropes = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
+    contacts = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
     joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
-    friction, restitution = scene.materials.of(contacts.a, contacts.b)
-    plain = ropes | (contacts.key < 0)  # ropes and stops neither rub nor bounce
-    friction, restitution = np.where(plain, 0.0, friction), np.where(plain, 0.0, restitution)
-    turn = np.swapaxes(R, -1, -2)
-    inverse, inertia = R @ scene.inverse_inertia @ turn, R @ scene.inertia @ turn
+    materials = scene.materials.of(contacts)
+    if scene.materials.rolls:
+        joints = with_rolling(joints, contacts, materials[2:], scene.dim)
     rows = build_rows(scene, state, contacts, joints)
-    return Posed(scene, state, contacts, joints, rows, inverse, inertia, friction, restitution)
+    return Posed(scene, state, contacts, joints, rows, state.inverse(scene), materials)
 
 
 def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
@@ -101,11 +111,11 @@ def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) ->
     return Contacts(*(np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, extra, strict=True)))
 
 
-def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> tuple[Contacts, np.ndarray]:
+def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
     """A rope is a contact along its line, from inside: its gap is the length that is left."""
     ropes = scene.joints.ropes
     if not ropes:
-        return contacts, np.zeros(len(contacts), bool)
+        return contacts
     anchors = [(state.x[j.a] + R[j.a] @ j.at_a, state.x[j.b] + R[j.b] @ j.at_b) for j in ropes]
     along = np.array([q - p for p, q in anchors])
     length = np.linalg.norm(along, axis=1)
@@ -116,7 +126,7 @@ def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) ->
     key = -1 - np.arange(len(ropes))
     names = ("a", "b", "point", "normal", "gap", "key")
     joined = [np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, (*extra, key), strict=True)]
-    return Contacts(*joined), np.arange(len(contacts) + len(ropes)) >= len(contacts)
+    return Contacts(*joined)
 
 
 def solve_velocities(
@@ -125,7 +135,7 @@ def solve_velocities(
     """Impulses r with u + offset complementary to r in Coulomb's cone, for contacts; u + offset = 0 for joints."""
     scene, rows = posed.scene, posed.rows
     spin = posed.spin(L)
-    scale = np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
+    scale = lengths(v) + scene.reach * lengths(spin)
     if len(rows.a) == 0:
         return Answer(v, L, np.zeros(0), np.zeros(0), scale, 0.0, True, "open", 0)
     q = rows.rates(v, spin) + offset
