@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from carom.bodies import quaternions, shapes
+from carom.bodies.detection import broad
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.detect import detect
 from carom.bodies.detection.geometry import build, place
@@ -196,10 +197,14 @@ def test_shapes_of_the_plane():
     assert len(flat) == 2 and np.allclose(flat.gap, 0.05)
 
 
-def test_near_pairs_are_those_of_brute_force():
+@pytest.mark.parametrize("sizes", ["alike", "six decades", "flat"])
+@pytest.mark.parametrize("way", ["sorted", "in cells"])
+def test_near_pairs_are_those_of_brute_force(way, sizes, monkeypatch):
+    monkeypatch.setattr(broad, "FEW", 1000 if way == "sorted" else 0)
     rng = np.random.default_rng(0)
-    low = rng.uniform(0, 5, (120, 3))
-    high = low + rng.uniform(0, 1, (120, 3))
+    low = rng.uniform(-2, 3, (120, 3))
+    decades = 10 ** rng.uniform(-5, 1, (120, 1))
+    high = low + {"alike": 1.0, "six decades": decades, "flat": np.array([3.0, 3.0, 0.1])}[sizes] * rng.uniform(0, 1, (120, 3))
     owner, movable = rng.integers(0, 60, 120), rng.random(120) < 0.8
     i, j = near_pairs(low, high, owner, movable)
     brute = [
@@ -208,7 +213,17 @@ def test_near_pairs_are_those_of_brute_force():
         for b in range(a + 1, 120)
         if owner[a] != owner[b] and (movable[a] or movable[b]) and np.all(low[a] <= high[b]) and np.all(low[b] <= high[a])
     ]
-    assert list(zip(i.tolist(), j.tolist(), strict=True)) == brute and len(brute) > 30
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == brute and len(brute) > 10
+
+
+def test_cells_look_at_few_more_pairs_than_there_are():
+    """Near-linear: the candidates per box do not grow with their number; sorted along an axis they do."""
+    rng = np.random.default_rng(1)
+    looked = {}
+    for count in (500, 8000):
+        low = rng.uniform(0, count ** (1 / 3), (count, 3))
+        looked[count] = [len(way(low, low + 0.7)[0]) / count for way in (broad._in_cells, broad._sorted)]
+    assert looked[8000][0] < 1.3 * looked[500][0] and looked[8000][1] > 4 * looked[500][1]  # control: a factor of 16^(2/3) = 6.3
 
 
 def test_contacts_keep_their_names_while_a_box_slides():

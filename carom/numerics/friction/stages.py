@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.numerics.friction.gradient import projected_gradient
 from carom.numerics.friction.interior import centre, interior_point, lifted
-from carom.numerics.friction.polish import polish
+from carom.numerics.friction.polish import leap, polish
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import Scaled, scale_problem
 
@@ -114,6 +114,8 @@ def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: fl
 
 def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float, rounds: int) -> Iterator[tuple[str, np.ndarray, int]]:
     """(stage, x, iterations), one after the other; the caller stops when one is good enough."""
+    begin = np.zeros_like(scaled.q) if start is None else scaled.unknowns(start)
+    yield "start", *leap(scaled, begin, tolerance)
     if start is not None:
         yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
     ahead = np.zeros_like(scaled.q)  # where the gradient stage is
