@@ -138,7 +138,9 @@ def _pieces(scene: Scene, frame: Frame) -> list[Piece]:
     for k, i in enumerate([*frame.free, *frame.others]):
         shapes, center = scene.shapes[i]
         axes = frame.axes[k] if k < frame.count else np.eye(3)
-        found += [piece for placed in shapes for piece in pieces_of(k, int(i), placed, center, axes)]
+        for part, placed in enumerate(shapes):
+            number = int(np.flatnonzero((scene.geometry.owner == i) & (scene.geometry.part == part))[0])
+            found += pieces_of(k, int(i), placed, center, axes, number)
     return found
 
 

@@ -9,7 +9,8 @@ from carom.bodies.contact_rows import build_rows, problem
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.detection.geometry import build
 from carom.bodies.joints import Joint, Joints, joint_rows
-from carom.bodies.scene import FREE, Force, Materials, Scene, Spring, State, prescribed
+from carom.bodies.materials import build_materials
+from carom.bodies.scene import FREE, Force, Scene, Spring, State, prescribed
 from carom.bodies.velocity import pose
 from carom.errors import InputError
 from carom.numerics.friction.stages import solve_friction
@@ -23,7 +24,7 @@ FITTING = 1e-9  # the same for velocities that contradict a joint
 
 def assemble(world: "World") -> Scene:
     """Bodies, materials, joints and forces as arrays."""
-    specs, n = world.bodies, len(world.bodies)
+    specs = world.bodies
     kind = np.array([spec.kind for spec in specs])
     free = kind == FREE
     mass = np.array([spec.mass.volume if spec.mass else np.inf for spec in specs])
@@ -46,7 +47,7 @@ def assemble(world: "World") -> Scene:
     joints = tuple(_joint(spec, state, R) for spec in world.joints)
     springs = tuple(_spring(spec, state, R) for spec in world.springs)
     ignored = frozenset((min(s.a, s.b), max(s.a, s.b)) for s in world.joints if not s.collide)
-    parts = (geometry, _materials(world, n), Joints(joints), ignored)
+    parts = (geometry, build_materials(world.materials, geometry), Joints(joints), ignored)
     more = (tuple(Force(i, f) for i, f in world.forces), springs, {i: s.motion for i, s in enumerate(specs) if s.motion})
     names = tuple(spec.name for spec in specs)
     return Scene(
@@ -123,25 +124,6 @@ def _spring(spec, state: State, R: np.ndarray) -> Spring:
     a, b, p, q, stiffness, length, damping = spec
     natural = float(np.linalg.norm(q - p)) if length is None else float(length)
     return Spring(a, b, R[a].T @ (p - state.x[a]), R[b].T @ (q - state.x[b]), stiffness, natural, damping)
-
-
-def _materials(world: "World", n: int) -> Materials:
-    """Classes of bodies: those that some word was said about each have their own, all others share one."""
-    named = sorted({i for m in world.materials for i in ((m.of,) if m.of is not None else m.between or ())})
-    kind = np.zeros(n, int)
-    kind[named] = np.arange(1, len(named) + 1)
-    friction, restitution = np.zeros((len(named) + 1,) * 2), np.zeros((len(named) + 1,) * 2)
-    for m in world.materials:
-        if m.between is not None:
-            i, j = (kind[k] for k in sorted(m.between))
-            places = [(i, j), (j, i)]
-        elif m.of is not None:
-            places = [(kind[m.of], slice(None)), (slice(None), kind[m.of])]
-        else:
-            places = [(slice(None), slice(None))]
-        for place in places:
-            friction[place], restitution[place] = m.friction, m.restitution
-    return Materials(kind, friction, restitution)
 
 
 # -- overlapping at the start --------------------------------------------------------------------------------------------

@@ -23,25 +23,26 @@ def solve_bounded(
     bound = h * np.array(posed.joints.bound)
     if not np.any(np.isfinite(bound)):
         return solve_velocities(posed, v, L, offset, start, tolerance)
-    edge, total = len(posed.rows.a) - len(posed.joints), len(posed.rows.a)
+    edge = len(posed.rows.a) - len(posed.joints)
     pushing = np.zeros(len(bound))  # −1, 0 (holds) or 1
     answer = None
     for _ in range(ROUNDS):
-        answer = _with(posed, v, L, offset, start, tolerance, pushing * np.where(np.isfinite(bound), bound, 0.0), pushing == 0)
+        push = pushing * np.where(np.isfinite(bound), bound, 0.0)
+        answer = with_given(posed, v, L, offset, start, tolerance, push, pushing == 0)
         f, wrong = answer.impulses[edge:], (answer.u + offset)[edge:]
         too_hard = (pushing == 0) & (np.abs(f) > bound * (1 + SLACK))
         too_far = (pushing != 0) & (pushing * wrong > SLACK * np.max(np.abs(offset), initial=1e-300))
         if not np.any(too_hard | too_far):
             return answer
         pushing = np.where(too_hard, np.sign(f), np.where(too_far, 0.0, pushing))
-    assert answer is not None and total
+    assert answer is not None
     return replace(answer, converged=False)
 
 
-def _with(posed: Posed, v, L, offset, start, tolerance: float, push: np.ndarray, holds: np.ndarray) -> Answer:
-    """The answer where some rows of joints push with given impulses and the others hold."""
-    if np.all(holds):
-        return solve_velocities(posed, v, L, offset, start, tolerance)
+def with_given(
+    posed: Posed, v, L, offset, start, tolerance: float, push: np.ndarray, holds: np.ndarray, h: float | None = None
+) -> Answer:
+    """The answer where some rows of joints push with given impulses and the others hold; with h, these within their bounds."""
     edge, n = len(posed.rows.a) - len(posed.joints), len(posed.scene.mass)
     given = np.concatenate([np.zeros(edge), push])
     p, dL = posed.rows.kick(given, n)
@@ -49,7 +50,12 @@ def _with(posed: Posed, v, L, offset, start, tolerance: float, push: np.ndarray,
     v, L = np.where(free, v + posed.scene.inverse_mass[:, None] * p, v), np.where(free, L + dL, L)
     kept = np.flatnonzero(holds)
     rows = np.concatenate([np.arange(edge), edge + kept])
-    answer = solve_velocities(posed.joined_by(kept), v, L, offset[rows], None if start is None else start[rows], tolerance)
+    part = posed if len(kept) == len(holds) else posed.joined_by(kept)
+    begin = None if start is None else start[rows]
+    if h is None:
+        answer = solve_velocities(part, v, L, offset[rows], begin, tolerance)
+    else:
+        answer = solve_bounded(part, v, L, offset[rows], begin, tolerance, h)
     impulses = given.copy()
     impulses[rows] = answer.impulses
     return replace(answer, impulses=impulses, u=posed.rates(answer.v, answer.L))

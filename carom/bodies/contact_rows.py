@@ -36,8 +36,9 @@ class Rows:
 
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
-        relative = np.sum(self.linear * (v[self.b] - v[self.a]), axis=1)
-        return relative + np.sum(self.turn_b * spin[self.b], axis=1) - np.sum(self.turn_a * spin[self.a], axis=1)
+        dot = "ri,ri->r"
+        relative = np.einsum(dot, self.linear, v[self.b] - v[self.a])
+        return relative + np.einsum(dot, self.turn_b, spin[self.b]) - np.einsum(dot, self.turn_a, spin[self.a])
 
     def kick(self, impulses: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""
@@ -82,6 +83,19 @@ def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows
         linear = np.concatenate([linear, joints.linear])
         turn_a, turn_b = np.concatenate([turn_a, joints.turn_a]), np.concatenate([turn_b, joints.turn_b])
     return Rows(a, b, linear, turn_a, turn_b, tangents, len(contacts))
+
+
+def with_rolling(joints: JointRows, contacts: Contacts, levers: np.ndarray, dim: int) -> JointRows:
+    """Beside the rows of joints those of the relative spin across and along the normal, of contacts that have friction against it.
+    `levers` [2, contacts] are ρ and σ of `carom.bodies.materials`; rows of one contact with one lever stand together."""
+    rows = joints.take(np.arange(len(joints)))
+    frame, zero = frames(contacts.normal, 3), np.zeros(3)
+    for i in np.flatnonzero(np.any(levers > 0, axis=0)):
+        about = [(levers[0, i], t) for t in (frame[i, 1:] if dim == 3 else np.eye(3)[2:])] + [(levers[1, i], contacts.normal[i])]
+        for lever, axis in about:
+            if lever > 0:
+                rows.append(contacts.a[i], contacts.b[i], zero, axis, axis, 0.0, 0.0, np.inf, int(i), float(lever))
+    return rows
 
 
 def problem(

@@ -9,7 +9,9 @@ F does not change along the impulses that cancel, and where rounding says that o
 at each step stays where it is. Whatever comes out is judged by the same certificate E as the answers of the full solver.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,19 +40,36 @@ class Dense:
     def contact_rows(self) -> int:
         return len(self.friction) * (1 + self.tangents)
 
+    @cached_property
+    def rho(self) -> float:
+        trace = float(np.trace(self.W))
+        return len(self.q) / trace if trace > 0 else 1.0
+
+    @cached_property
+    def size(self) -> float:
+        return max(float(np.linalg.norm(self.q)), self.least)
+
+    @cached_property
+    def stretched(self) -> "Stretched":
+        """In x, with what (1) needs."""
+        rough, width = self.friction > 0, 1 + self.tangents
+        factor = np.ones(len(self.q))
+        factor[: self.contact_rows : width] = np.where(rough, self.friction, 1.0)
+        W, q = self.W / factor[:, None] / factor[None, :], self.q / factor
+        return Stretched(W, q, factor, len(q) / max(float(np.trace(W)), 1e-300), rough, width)
+
     def residual(self, r: np.ndarray) -> float:
         """The certificate E of `carom.numerics.friction.problem`."""
-        trace = np.trace(self.W)
-        rho = len(self.q) / trace if trace > 0 else 1.0
+        rho, size = self.rho, self.size
         u = self.W @ r + self.q
         shape = (len(self.friction), 1 + self.tangents)
         rows, rates = r[: self.contact_rows].reshape(shape), u[: self.contact_rows].reshape(shape).copy()
         rates[:, 0] += self.friction * cones.norm(rates[:, 1:])
         change = rows - project_coulomb(rows - rho * rates, self.friction)
-        total = np.hypot(np.linalg.norm(change), rho * np.linalg.norm(u[self.contact_rows :]))
-        size = max(float(np.linalg.norm(self.q)), self.least)
-        if not np.isfinite(total):
-            return np.inf
+        change, rest = change.ravel(), u[self.contact_rows :]
+        total = math.sqrt(change @ change + rho * rho * (rest @ rest))
+        if not math.isfinite(total):
+            return math.inf
         return float(total / (rho * size)) if size > 0 else float(total > 0)
 
 
@@ -70,12 +89,12 @@ def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, f
     return best, least, taken
 
 
-def projected_gradient(problem: Dense) -> np.ndarray:
+def projected_gradient(problem: Dense, steps: int = GRADIENT_STEPS) -> np.ndarray:
     """Impulses from r ← P_K(r − ρũ), from zero: near a solution where it is not too far, and in the middle of many."""
     k, rows = len(problem.friction), problem.contact_rows
     rho = 1 / max(np.linalg.norm(problem.W, 2), 1e-300)
     r = np.zeros(len(problem.q))
-    for _ in range(GRADIENT_STEPS):
+    for _ in range(steps):
         u = problem.W @ r + problem.q
         r = r - rho * u
         rates = u[:rows].reshape(k, 1 + problem.tangents)
@@ -84,57 +103,71 @@ def projected_gradient(problem: Dense) -> np.ndarray:
     return r
 
 
+@dataclass(frozen=True)
+class Stretched:
+    """The problem in x, with what (1) needs of it."""
+
+    W: np.ndarray
+    q: np.ndarray
+    factor: np.ndarray  #  r = x / factor
+    rho: float
+    rough: np.ndarray  #   [contacts]  μ > 0
+    width: int
+
+    def shifted(self, rates: np.ndarray) -> np.ndarray:
+        """y of rates [contacts, width]."""
+        y = rates.copy()
+        y[:, 0] += np.where(self.rough, cones.norm(rates[:, 1:]), 0.0)
+        return y
+
+    def matrix(self, slope: np.ndarray, rates: np.ndarray, proximal: float) -> np.ndarray:
+        """F' + λ, where P has the derivative `slope` at each contact."""
+        m, k, width = len(self.q), len(self.rough), self.width
+        rows, spots = k * width, np.arange(k * width).reshape(k, width)
+        lift = np.zeros((k, width, width))
+        lift[:] = np.eye(width)
+        lift[:, 0, 1:] = np.where(self.rough[:, None], cones.unit(rates[:, 1:]), 0.0)
+        matrix = np.empty((m, m))
+        matrix[:rows] = ((self.rho * slope @ lift) @ self.W[:rows].reshape(k, width, m)).reshape(rows, m)
+        matrix[rows:] = self.rho * self.W[rows:]
+        matrix[spots[:, :, None], spots[:, None, :]] += np.eye(width) - slope
+        matrix[np.arange(m), np.arange(m)] += proximal
+        return matrix
+
+
 def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> tuple[np.ndarray, float, int]:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps."""
     best, least = start, problem.residual(start)
     if least <= GOAL:
         return best, least, 0
-    rough = problem.friction > 0
-    width, k = 1 + problem.tangents, len(problem.friction)
-    stretch = np.ones(len(problem.q))  # r = x / stretch
-    stretch[: problem.contact_rows : width] = np.where(rough, problem.friction, 1.0)
-    W, q = problem.W / stretch[:, None] / stretch[None, :], problem.q / stretch
-    rho = len(q) / max(np.trace(W), 1e-300)
-    x = start * stretch
+    scaled = problem.stretched
+    x = start * scaled.factor
     step = 0
     for step in range(1, STEPS + 1):  # noqa: B007
         try:
-            x = x - _direction(W, q, x, rho, rough, width, k, proximal)
+            x = x - _direction(scaled, x, proximal)
         except np.linalg.LinAlgError:
             break
-        residual = problem.residual(x / stretch)
+        residual = problem.residual(x / scaled.factor)
         if not residual < least and least <= GOOD:
             break
         if residual < least:
-            best, least = x / stretch, residual
+            best, least = x / scaled.factor, residual
         if least <= GOAL or not np.isfinite(residual):
             break
     return best, least, step
 
 
-def _direction(
-    W: np.ndarray, q: np.ndarray, x: np.ndarray, rho: float, rough: np.ndarray, width: int, k: int, proximal: float
-) -> np.ndarray:
+def _direction(scaled: Stretched, x: np.ndarray, proximal: float) -> np.ndarray:
     """(F' + λ)⁻¹F at x."""
-    rows, m = width * k, len(q)
-    y = W @ x + q
-    lift = np.zeros((k, width, width))
-    lift[:] = np.eye(width)
-    rates = y[:rows].reshape(k, width)
-    lift[:, 0, 1:] = np.where(rough[:, None], cones.unit(rates[:, 1:]), 0.0)
-    shifted = rates.copy()
-    shifted[:, 0] += np.where(rough, cones.norm(rates[:, 1:]), 0.0)
-    points = x[:rows].reshape(k, width) - rho * shifted
+    k, width, rough = len(scaled.rough), scaled.width, scaled.rough
+    z = scaled.W @ x + scaled.q
+    rates, impulses = z[: k * width].reshape(k, width), x[: k * width].reshape(k, width)
+    points = impulses - scaled.rho * scaled.shifted(rates)
     smooth = np.concatenate([np.maximum(points[:, :1], 0.0), np.zeros((k, width - 1))], axis=1)
     projected = np.where(rough[:, None], cones.project(points), smooth)
     flat = np.zeros((k, width, width))
     flat[:, 0, 0] = points[:, 0] > 0
     slope = np.where(rough[:, None, None], cones.project_derivative(points), flat)
-    F = np.concatenate([(x[:rows].reshape(k, width) - projected).ravel(), rho * y[rows:]])
-    matrix = np.zeros((m, m))
-    matrix[:rows] = ((rho * slope @ lift) @ W[:rows].reshape(k, width, m)).reshape(rows, m)
-    matrix[rows:] = rho * W[rows:]
-    spots = np.arange(rows).reshape(k, width)
-    matrix[spots[:, :, None], spots[:, None, :]] += np.eye(width) - slope
-    matrix[np.arange(m), np.arange(m)] += proximal
-    return np.linalg.solve(matrix, F)
+    F = np.concatenate([(impulses - projected).ravel(), scaled.rho * z[k * width :]])
+    return np.linalg.solve(scaled.matrix(slope, rates, proximal), F)

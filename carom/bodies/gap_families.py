@@ -30,6 +30,7 @@ class Piece:
     where: np.ndarray  #   [3]
     turn: np.ndarray  #    [3, 3]
     core: Polytope | None
+    number: int  #         among the pieces of the scene
 
     @property
     def points(self) -> np.ndarray:
@@ -42,7 +43,7 @@ class Piece:
         return points[0], points[-1]
 
 
-def pieces_of(body: int, owner: int, placed: Placed, center: np.ndarray, axes: np.ndarray) -> list[Piece]:
+def pieces_of(body: int, owner: int, placed: Placed, center: np.ndarray, axes: np.ndarray, number: int) -> list[Piece]:
     shape = placed.shape
     turn, where = axes.T @ quaternions.matrix(placed.turn), axes.T @ (placed.where - center)
     core = shape.core
@@ -56,7 +57,7 @@ def pieces_of(body: int, owner: int, placed: Placed, center: np.ndarray, axes: n
         kind = {1: "ball", 2: "rod"}.get(len(core.points), "other")
     else:
         kind = "polytope"
-    return [Piece(body, owner, kind, shape, where, turn, core)]
+    return [Piece(body, owner, kind, shape, where, turn, core, number)]
 
 
 def families(scene: Scene, frame: "Frame", pieces: list[Piece]) -> Iterator[tuple[Any, str, tuple[float, float]]]:
@@ -68,8 +69,10 @@ def families(scene: Scene, frame: "Frame", pieces: list[Piece]) -> Iterator[tupl
             if p.body == q.body or (p.body >= frame.count and q.body >= frame.count) or pair in scene.ignored:
                 continue
             first, second = (p, q) if ORDER.index(p.kind) <= ORDER.index(q.kind) else (q, p)
-            mu, e = scene.materials.of(np.array([p.owner]), np.array([q.owner]))
-            key = (_family(scene, first, second, float(mu[0])), float(mu[0]), float(e[0]))
+            mu, e, *turning = (float(value) for value in scene.materials.between(p.number, q.number))
+            if any(turning):
+                raise InputError("rolling and spinning friction have no place in a System yet: run this world with world.solve")
+            key = (_family(scene, first, second, mu), mu, e)
             found.setdefault(key, []).append((first, second))
     for (kind, mu, e), pairs in found.items():
         names = {f"{scene.names[a.owner]} – {scene.names[b.owner]}" for a, b in pairs}

@@ -74,6 +74,8 @@ class JointRows:
     error: list[float] = field(default_factory=list)
     speed: list[float | None] = field(default_factory=list)  #  what a motor asks for
     bound: list[float] = field(default_factory=list)  #         the largest force of the row
+    contact: list[int] = field(default_factory=list)  #         the contact whose rolling or spinning the row is about, or −1
+    lever: list[float] = field(default_factory=list)  #         and the largest torque over the normal impulse of it
 
     def add(
         self,
@@ -84,16 +86,28 @@ class JointRows:
         error: float,
         driven: tuple[float | None, float] = (None, np.inf),
     ):
-        values = (joint.a, joint.b, linear, turn_a, turn_b, error, *driven)
+        self.append(joint.a, joint.b, linear, turn_a, turn_b, error, *driven, -1, 0.0)
+
+    def append(self, *values: Any) -> None:
         for column, value in zip(self._columns(), values, strict=True):
             column.append(value)
 
     def _columns(self) -> tuple[list[Any], ...]:
-        return self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error, self.speed, self.bound
+        motion = (self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error)
+        return *motion, self.speed, self.bound, self.contact, self.lever
 
     def take(self, kept: np.ndarray) -> "JointRows":
         """Some of the rows."""
         return JointRows(*([column[i] for i in kept] for column in self._columns()))
+
+    def of_contacts(self, kept: np.ndarray) -> "JointRows":
+        """Those of joints, and those about some of the contacts, which have new numbers then."""
+        place = {int(contact): k for k, contact in enumerate(kept)} | {-1: -1}
+        if all(c < 0 for c in self.contact):
+            return self
+        some = self.take(np.array([i for i, c in enumerate(self.contact) if c in place], int))
+        some.contact = [place[c] for c in some.contact]
+        return some
 
     def __len__(self) -> int:
         return len(self.a)

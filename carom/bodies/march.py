@@ -11,6 +11,7 @@ from carom.bodies.run import Recorder, Settings, WorldRun, joined
 from carom.bodies.scene import Scene, State
 from carom.bodies.stepping import Stepper, StepRecord
 from carom.errors import InputError
+from carom.numerics.blas_threads import one_thread
 from carom.results.solution import Status
 from carom.running.options import whole
 from carom.running.progress import Bar
@@ -42,7 +43,7 @@ def march(
     same: StepRecord | None = None  # the record of a step that changed nothing: all that follow are alike
     step = done
     try:
-        with Bar(progress) as bar:
+        with Bar(progress) as bar, one_thread():
             for step in range(done + 1, num_steps + 1):
                 t = (step - 1) * dt
                 if same is None:

@@ -161,6 +161,7 @@ def _turned(shape: Shape, points_around: int) -> tuple[np.ndarray, str, np.ndarr
     globe = np.array([[np.cos(h) * np.cos(a), np.cos(h) * np.sin(a), np.sin(h)] for h in height for a in around])
     points = np.array([shape.support(d) for d in globe])
     n = len(around)
+    points[:n], points[-n:] = points[:n].mean(axis=0), points[-n:].mean(axis=0)  # the poles; of a cylinder, the middles of its lids
     corner = np.array([(i, j) for i in range(rows - 1) for j in range(n)])
     here, right = corner[:, 0] * n + corner[:, 1], corner[:, 0] * n + (corner[:, 1] + 1) % n
     return points, "mesh", np.concatenate([np.stack([here, right, right + n], 1), np.stack([here, right + n, here + n], 1)])

@@ -1,7 +1,7 @@
 """A world in arrays: what stays the same through a run (`Scene`) and what changes (`State`)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -10,24 +10,12 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.detection.geometry import Geometry, Placement, place
 from carom.bodies.joints import Joint, Joints, coordinate
+from carom.bodies.materials import Materials
 from carom.bodies.quaternions import apply
 from carom.bodies.shapes.shape import Placed
 from carom.errors import InputError
 
 FREE, FIXED, PRESCRIBED = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Materials:
-    """Friction and restitution of pairs of bodies, by the class of each body."""
-
-    kind: np.ndarray  #         [n]     class of each body
-    friction: np.ndarray  #     [c, c]
-    restitution: np.ndarray  #  [c, c]
-
-    def of(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        i, j = self.kind[a], self.kind[b]
-        return self.friction[i, j], self.restitution[i, j]
 
 
 @dataclass(frozen=True)
@@ -74,9 +62,29 @@ class Scene:
     motions: dict[int, Callable[[float], tuple]] = field(default_factory=dict)  # of prescribed bodies: x, q, v, ω at a time
     shapes: tuple[tuple[list[Placed], np.ndarray], ...] = ()  # of each body, and its centre of mass in their frame: for pictures
 
-    @property
+    @cached_property
     def free(self) -> np.ndarray:
         return self.kind == FREE
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """[n, 3]"""
+        return np.where(self.free, self.mass, 0.0)[:, None] * self.gravity
+
+    @cached_property
+    def pull(self) -> float:
+        """The length of gravity."""
+        return float(np.linalg.norm(self.gravity))
+
+    @cached_property
+    def driven(self) -> bool:
+        """Something else than gravity acts."""
+        return bool(self.forces or self.springs or self.joints.elastic)
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`quaternions.principal` of all bodies."""
+        return quaternions.principal(self.inverse_inertia)
 
     @property
     def autonomous(self) -> bool:
@@ -106,9 +114,25 @@ class State:
 
     def spin(self, scene: Scene) -> np.ndarray:
         """ω in space."""
-        R = self.R
-        turning = apply(R, apply(scene.inverse_inertia, apply(np.swapaxes(R, -1, -2), self.L)))
-        return np.where(scene.free[:, None], turning, self.L)
+        return self.spin_of(scene, self.L)
+
+    def spin_of(self, scene: Scene, L: np.ndarray) -> np.ndarray:
+        """ω in space, of other momenta in these places."""
+        return np.where(scene.free[:, None], apply(self.inverse(scene), L), L)
+
+    def inverse(self, scene: Scene) -> np.ndarray:
+        """I⁻¹ in space [n, 3, 3]; computed once."""
+        known = self.__dict__.get("_inverse")
+        if known is None or known[0] is not scene:
+            known = (scene, scene.world_inverse(self.R))
+            self.__dict__["_inverse"] = known
+        return known[1]
+
+    def moved(self, v: np.ndarray, L: np.ndarray) -> "State":
+        """The same places with other velocities; what is known of the places stays known."""
+        new = State(self.x, self.q, v, L)
+        new.__dict__.update({name: self.__dict__[name] for name in ("R", "_inverse") if name in self.__dict__})
+        return new
 
     def kinetic(self, scene: Scene) -> np.ndarray:
         """The kinetic energy of each free body."""
@@ -125,10 +149,11 @@ def drift(scene: Scene, state: State, t: float, tau: float) -> State:
     free = scene.free
     x, q = state.x.copy(), state.q.copy()
     x[free] += tau * state.v[free]
-    turning = free & np.any(state.L != 0, axis=1)
-    if np.any(turning):
-        q[turning] = quaternions.rotate_freely(q[turning], state.L[turning], scene.inverse_inertia[turning], tau)
-    return prescribed(scene, replace(state, x=x, q=q), t + tau)
+    turning = free & (state.L != 0).any(axis=1)
+    if turning.any():
+        parts = tuple(part[turning] for part in scene.moments)
+        q[turning] = quaternions.rotate_freely(q[turning], state.L[turning], scene.inverse_inertia[turning], tau, parts)
+    return prescribed(scene, State(x, q, state.v, state.L), t + tau)
 
 
 def prescribed(scene: Scene, state: State, t: float) -> State:
@@ -143,9 +168,8 @@ def prescribed(scene: Scene, state: State, t: float) -> State:
 
 def accelerations(scene: Scene, state: State, t: float) -> tuple[np.ndarray, np.ndarray]:
     """The forces [n, 3] and torques [n, 3] on free bodies: gravity, springs, and those by functions."""
-    weight = np.where(scene.free, scene.mass, 0.0)[:, None] * scene.gravity
-    force, torque = weight, np.zeros_like(weight)
-    if scene.forces or scene.springs or scene.joints.elastic:
+    force, torque = scene.weight.copy(), np.zeros_like(scene.weight)
+    if scene.driven:
         R, spin = state.R, state.spin(scene)
         for joint in scene.joints.elastic:
             _drive(joint, scene.dim, state, spin, force, torque)

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from carom.bodies.bounded import solve_bounded
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.memory import Memory
-from carom.bodies.quaternions import apply, cross
+from carom.bodies.quaternions import cross, lengths
+from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import PRESCRIBED, Scene, State, accelerations, drift, prescribed
-from carom.bodies.velocity import Answer, Posed, pose, solve_velocities
+from carom.bodies.velocity import Answer, Posed, pose
 
 HORIZON = 1.5  #   steps: contacts are looked for as far as bodies may come in this time
 SLACK = 1e-4  #    relative to the reach of a body: contacts this far apart are told even at rest
@@ -106,11 +106,13 @@ class Stepper:
     def _try(self, state: State, t: float, h: float) -> tuple[State, StepRecord]:
         record = StepRecord()
         struck = self._impacts(state, t, h, record) if self.memory.watchful else state  # (1)
-        hit = np.any(struck.v != state.v, axis=1) | np.any(struck.L != state.L, axis=1)
+        hit = np.zeros(len(state.v), bool)
+        if struck is not state:
+            hit = np.any(struck.v != state.v, axis=1) | np.any(struck.L != state.L, axis=1)
         middle = drift(self.scene, struck, t, 0.5 * h)  # (2)
         posed, answer = self._velocities(middle, t, h, hit, record)  # (3)
         v, L = _rest(posed, answer, self.tolerance)
-        new = drift(self.scene, replace(middle, v=v, L=L), t + 0.5 * h, 0.5 * h)  # (4)
+        new = drift(self.scene, middle.moved(v, L), t + 0.5 * h, 0.5 * h)  # (4)
         return prescribed(self.scene, new, t + h), record
 
     # -- (1) ---------------------------------------------------------------------------------------------------------
@@ -142,23 +144,23 @@ class Stepper:
             else:
                 part = posed
                 offset = _offsets(posed, np.maximum(gap, 0.0) / h, _motors(posed))
-                answer = solve_velocities(posed, v, L, offset, None, self.tolerance)
+                answer = solve_rolling(posed, v, L, offset, None, self.tolerance, h)
             record.include(answer)
             record.tables.append(_table(part, answer, True, self.tolerance)[0])
             v, L = answer.v, answer.L
             if not np.any(bounce):
                 break
-        return replace(state, v=v, L=L)
+        return state.moved(v, L)
 
     def _bounce(self, posed: Posed, rows: np.ndarray, rates: np.ndarray, e: np.ndarray, v, L) -> tuple[Answer, Posed]:
         """Newton's law for the contacts that meet; with friction it may ask for energy, and is then followed as far as there is."""
         part = posed.only(rows)
-        had = float(np.sum(replace(posed.state, v=v, L=L).kinetic(self.scene)))
+        had = float(np.sum(posed.state.moved(v, L).kinetic(self.scene)))
         low, high, share = 0.0, 1.0, 1.0
         for _ in range(12):
             offset = _offsets(part, share * e[rows] * rates[rows], _motors(part))
-            answer = solve_velocities(part, v, L, offset, None, self.tolerance)
-            has = float(np.sum(replace(posed.state, v=answer.v, L=answer.L).kinetic(self.scene)))
+            answer = solve_rolling(part, v, L, offset, None, self.tolerance, 1.0)
+            has = float(np.sum(posed.state.moved(answer.v, answer.L).kinetic(self.scene)))
             good = has <= had * (1 + 1e-12) or share == 0.0
             if good and share == 1.0:
                 break
@@ -167,7 +169,7 @@ class Stepper:
             share = 0.5 * (low + high)
         if share < 1.0 and best is None:
             offset = _offsets(part, low * e[rows] * rates[rows], _motors(part))
-            answer = solve_velocities(part, v, L, offset, None, self.tolerance)
+            answer = solve_rolling(part, v, L, offset, None, self.tolerance, 1.0)
         return answer, part
 
     # -- (3) ---------------------------------------------------------------------------------------------------------
@@ -180,11 +182,14 @@ class Stepper:
         L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
         later = prescribed(scene, middle, t + h)
         fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
+        known: bytes | None = None
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
+            if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
+                break
             shift = self._shift(posed, middle, later, hit)
             offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
-            answer = solve_bounded(posed, v, L, offset, self.memory.start(posed), self.tolerance, h)
+            answer = solve_rolling(posed, v, L, offset, self.memory.start(posed), self.tolerance, h)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
@@ -223,7 +228,7 @@ class Stepper:
         """Contacts within reach of the motion."""
         scene = self.scene
         speed = _speed(scene, state, v, L) if fastest is None else fastest
-        margin = horizon * h * speed + 2 * h * h * np.linalg.norm(scene.gravity) + SLACK * scene.reach
+        margin = horizon * h * speed + 2 * h * h * scene.pull + SLACK * scene.reach
         movable = scene.kind == 0
         return pose(scene, state, detect(state.placement(scene), movable, margin, scene.ignored))
 
@@ -248,16 +253,14 @@ def _reach(scene: Scene, posed: Posed) -> np.ndarray:
 
 def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarray:
     """The largest speed of any point of each body."""
-    turning = apply(state.R, apply(scene.inverse_inertia, apply(np.swapaxes(state.R, -1, -2), L)))
-    spin = np.where(scene.free[:, None], turning, L)
-    return np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
+    return lengths(v) + scene.reach * lengths(state.spin_of(scene, L))
 
 
 def _towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
     """The point of the segment from 0 to `full` that is nearest to `wanted`, row by row."""
-    square = np.sum(full**2, axis=1, keepdims=True)
-    share = np.sum(wanted * full, axis=1, keepdims=True) / np.where(square > 0, square, 1.0)
-    return np.clip(share, 0.0, 1.0) * full
+    square = np.einsum("mi,mi->m", full, full)
+    share = np.einsum("mi,mi->m", wanted, full) / np.where(square > 0, square, 1.0)
+    return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
 
 
 def _motors(posed: Posed) -> np.ndarray:
@@ -303,7 +306,7 @@ def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tupl
     known = posed.rows
     r, u = known.by_contact(answer.impulses), known.by_contact(answer.u)
     presses = r[:, 0] > 1e-12 * np.max(r[:, 0], initial=0.0)
-    slip = np.sqrt(np.sum(u[:, 1:] ** 2, axis=1))
+    slip = lengths(u[:, 1:])
     slides = slip > REST * tolerance * np.minimum(answer.scale[posed.contacts.a], answer.scale[posed.contacts.b])
     state = np.where(~presses, 0, np.where(slides, 2, 1))
     kept = np.flatnonzero(presses | ((posed.contacts.gap <= 0) & (not impact)))

@@ -1,24 +1,27 @@
 """One velocity problem: impulses of contacts and joints, and the velocities after them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from carom.bodies.contact_rows import Rows, build_rows, delassus, problem
-from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, solve_small
+from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
+from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
-from carom.bodies.quaternions import apply
+from carom.bodies.pivoting import pivot
+from carom.bodies.quaternions import apply, lengths
 from carom.bodies.scene import Scene, State
-from carom.numerics.friction.problem import RESTING, natural_residual
-from carom.numerics.friction.stages import solve_friction
+from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual
+from carom.numerics.friction.stages import SCHEDULE, solve_friction
 
 ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together
 STAGES = ("open", "small", "start", "interior", "gradient", "long")
+LONG = 3000  # steps of a projected gradient
 FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
 
 
@@ -32,9 +35,20 @@ class Posed:
     joints: JointRows
     rows: Rows
     inverse: np.ndarray  #      [n, 3, 3]  I⁻¹ in space
-    inertia: np.ndarray  #      [n, 3, 3]
-    friction: np.ndarray  #     [m]
-    restitution: np.ndarray  #  [m]
+    materials: np.ndarray  #    [4, m]     in the order of `carom.bodies.materials.NAMES`
+
+    @property
+    def friction(self) -> np.ndarray:
+        return self.materials[0]
+
+    @property
+    def restitution(self) -> np.ndarray:
+        return self.materials[1]
+
+    @cached_property
+    def inertia(self) -> np.ndarray:
+        """[n, 3, 3] in space."""
+        return self.state.R @ self.scene.inertia @ np.swapaxes(self.state.R, -1, -2)
 
     def spin(self, L: np.ndarray) -> np.ndarray:
         return np.where(self.scene.free[:, None], apply(self.inverse, L), L)
@@ -45,9 +59,9 @@ class Posed:
     def only(self, rows: np.ndarray) -> "Posed":
         """Some of the contacts, and all joints."""
         contacts = self.contacts.take(rows)
-        built = build_rows(self.scene, self.state, contacts, self.joints)
-        kept = (self.friction[rows], self.restitution[rows])
-        return Posed(self.scene, self.state, contacts, self.joints, built, self.inverse, self.inertia, *kept)
+        joints = self.joints.of_contacts(rows)
+        built = build_rows(self.scene, self.state, contacts, joints)
+        return Posed(self.scene, self.state, contacts, joints, built, self.inverse, self.materials[:, rows])
 
     def joined_by(self, kept: np.ndarray) -> "Posed":
         """All contacts, and some of the rows of joints."""
@@ -73,15 +87,13 @@ class Answer:
 def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
     """The contacts, with the ropes beside them, and the joints of a state."""
     R = state.R
-    contacts, ropes = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
+    contacts = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
     joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
-    friction, restitution = scene.materials.of(contacts.a, contacts.b)
-    plain = ropes | (contacts.key < 0)  # ropes and stops neither rub nor bounce
-    friction, restitution = np.where(plain, 0.0, friction), np.where(plain, 0.0, restitution)
-    turn = np.swapaxes(R, -1, -2)
-    inverse, inertia = R @ scene.inverse_inertia @ turn, R @ scene.inertia @ turn
+    materials = scene.materials.of(contacts)
+    if scene.materials.rolls:
+        joints = with_rolling(joints, contacts, materials[2:], scene.dim)
     rows = build_rows(scene, state, contacts, joints)
-    return Posed(scene, state, contacts, joints, rows, inverse, inertia, friction, restitution)
+    return Posed(scene, state, contacts, joints, rows, state.inverse(scene), materials)
 
 
 def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
@@ -99,11 +111,11 @@ def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) ->
     return Contacts(*(np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, extra, strict=True)))
 
 
-def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> tuple[Contacts, np.ndarray]:
+def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
     """A rope is a contact along its line, from inside: its gap is the length that is left."""
     ropes = scene.joints.ropes
     if not ropes:
-        return contacts, np.zeros(len(contacts), bool)
+        return contacts
     anchors = [(state.x[j.a] + R[j.a] @ j.at_a, state.x[j.b] + R[j.b] @ j.at_b) for j in ropes]
     along = np.array([q - p for p, q in anchors])
     length = np.linalg.norm(along, axis=1)
@@ -114,7 +126,7 @@ def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) ->
     key = -1 - np.arange(len(ropes))
     names = ("a", "b", "point", "normal", "gap", "key")
     joined = [np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, (*extra, key), strict=True)]
-    return Contacts(*joined), np.arange(len(contacts) + len(ropes)) >= len(contacts)
+    return Contacts(*joined)
 
 
 def solve_velocities(
@@ -123,7 +135,7 @@ def solve_velocities(
     """Impulses r with u + offset complementary to r in Coulomb's cone, for contacts; u + offset = 0 for joints."""
     scene, rows = posed.scene, posed.rows
     spin = posed.spin(L)
-    scale = np.sqrt(np.sum(v**2, axis=1)) + scene.reach * np.sqrt(np.sum(spin**2, axis=1))
+    scale = lengths(v) + scene.reach * lengths(spin)
     if len(rows.a) == 0:
         return Answer(v, L, np.zeros(0), np.zeros(0), scale, 0.0, True, "open", 0)
     q = rows.rates(v, spin) + offset
@@ -196,23 +208,45 @@ def _island(
     """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices."""
     if not np.any(q):
         return np.zeros(len(q)), 0.0, "open", 0
-    little = None
+    ask = lambda: replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)  # noqa: E731
     if len(q) <= MOST_ROWS:
-        little = Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least)
-        r, residual, steps = solve_small(little, start)
-        if residual <= FINISHED:
-            return r, residual, "small", steps
-    asked = replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)
-    found = solve_friction(asked, start, tolerance)
+        return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
+    found = solve_friction(ask(), start, tolerance)
     if not found.converged and start is not None:
-        again = solve_friction(asked, None, tolerance)
+        again = solve_friction(ask(), None, tolerance)
         found = again if again.residual < found.residual else found
-    if little is None:
-        return found.impulses, found.residual, found.stage, found.iterations
-    better, finer, more = newton(little, found.impulses)
-    if finer < residual:
-        return better, finer, found.stage, found.iterations + more
-    return r, residual, "small", steps
+    return found.impulses, found.residual, found.stage, found.iterations
+
+
+def _small(
+    little: Dense, ask: Callable[[], FrictionProblem], start: np.ndarray | None, tolerance: float
+) -> tuple[np.ndarray, float, str, int]:
+    """Newton's method, from other and other starts, and finished by contacts that give way one at a time where it fails: the first
+    answer that meets the tolerance, or the best."""
+    r, residual, iterations = solve_small(little, start)
+    stage = "small"
+    if residual <= FINISHED:
+        return r, residual, stage, iterations
+    for name, begin, taken in _starts(little, r, ask, start, tolerance):
+        better, finer, more = newton(little, begin)
+        if finer > FINISHED:
+            better, finer, pivots = pivot(little, begin if name == "small" else better, tolerance)
+            more += pivots
+        iterations += taken + more
+        if finer < residual:
+            r, residual, stage = better, finer, name
+        if residual <= tolerance:
+            break
+    return r, residual, stage, iterations
+
+
+def _starts(little: Dense, r: np.ndarray, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
+    """What Newton's method left, a projected gradient, and the stages of the full solver, a few and then all."""
+    yield "small", r, 0
+    yield "small", projected_gradient(little, LONG), LONG
+    for rounds in (1, len(SCHEDULE)):
+        found = solve_friction(ask(), start, tolerance, rounds=rounds)
+        yield found.stage, found.impulses, found.iterations
 
 
 def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:

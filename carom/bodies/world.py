@@ -14,6 +14,7 @@ from carom.bodies.described import axes_of, number, weigh
 from carom.bodies.drives import Drive, drive_of
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
+from carom.bodies.materials import MaterialSpec, material_spec
 from carom.bodies.run import Settings, WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, vector
@@ -61,14 +62,6 @@ class JointSpec:
     speed: float | None
     collide: bool
     drive: Drive
-
-
-@dataclass
-class MaterialSpec:
-    friction: float
-    restitution: float
-    of: int | None = None
-    between: frozenset[int] | None = None
 
 
 @dataclass
@@ -179,15 +172,31 @@ class World:
 
     # -- what acts between them --------------------------------------------------------------------------------------
 
-    def material(self, friction: float = 0.0, restitution: float = 0.0, *, of: Any = None, between: Any = None) -> None:
-        """Friction and restitution: for all pairs, for the pairs `of` one body, or `between` two. The last word counts."""
-        mu, e = number(friction, "friction"), number(restitution, "restitution")
-        if mu < 0 or not 0 <= e <= 1:
-            raise InputError(f"friction must be at least 0 and restitution in [0, 1]; got {friction!r} and {restitution!r}")
-        pair = None if between is None else frozenset(self._index(body) for body in between)
-        if pair is not None and len(pair) != 2:
-            raise InputError(f"`between` needs two bodies; got {between!r}")
-        self.materials.append(MaterialSpec(mu, e, None if of is None else self._index(of), pair))
+    def material(
+        self,
+        friction: float = 0.0,
+        restitution: float = 0.0,
+        *,
+        rolling: float = 0.0,
+        spinning: float = 0.0,
+        of: Any = None,
+        between: Any = None,
+    ) -> None:
+        """What surfaces do to each other: for all pairs, for the pairs `of` one body, or `between` two. A body may be given as
+        (body, number), which is one shape of its list. The last word counts. `rolling` and `spinning` are lengths: the torque
+        against rolling and against spinning about the normal is at most so much times the normal force."""
+        said = {"friction": friction, "restitution": restitution, "rolling": rolling, "spinning": spinning}
+        self.materials.append(material_spec(said, of, between, self._who, self.dim))
+
+    def _who(self, body: Any) -> tuple[int, int | None]:
+        """A body, or (body, number of its shape)."""
+        if not isinstance(body, tuple):
+            return self._index(body), None
+        index = self._index(body[0])
+        count = len(self.bodies[index].shapes)
+        if len(body) != 2 or body[1] not in range(count):
+            raise InputError(f"{self.bodies[index].name!r} has shapes 0 … {count - 1}; got {body[1:]!r}")
+        return index, int(body[1])
 
     def joint(
         self,

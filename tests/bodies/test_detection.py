@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from carom.bodies import quaternions, shapes
+from carom.bodies.detection import broad
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.detect import detect
 from carom.bodies.detection.geometry import build, place
@@ -114,6 +115,28 @@ def test_capsules_in_line_and_crossed():
     assert len(on_box) == 2 and np.allclose(on_box.gap, 0.01)
 
 
+@pytest.mark.parametrize("kinds", ["Capsule Capsule", "Cylinder Cylinder", "Capsule Cylinder"])
+def test_rods_side_by_side_meet_in_two_points_and_crossed_ones_in_one(kinds):
+    """The rods of lengths 1 and 0.6 share the stretch from 0.1 to 0.5 of the first one."""
+    first, second = (getattr(shapes, kind) for kind in kinds.split())
+    a, b = (first(0.1, 1.0), (0, 0, 0), None), second(0.2, 0.6)
+    beside = _contacts(a, (b, (0.35, 0, 0.4), None), margin=0.2)
+    assert beside.gap == pytest.approx([0.05, 0.05], abs=1e-9) and np.allclose(beside.normal, [1, 0, 0], atol=1e-6)
+    assert np.allclose(np.sort(beside.point[:, 2]), [0.1, 0.5], atol=1e-9) and len(set(beside.key)) == 2
+    crossed = quaternions.exponential(np.array([0.3, 0.0, 0.0]))
+    assert len(_contacts(a, (b, (0.35, 0, 0.4), crossed), margin=0.2)) == 1  # control
+
+
+def test_a_cylinder_that_lies_on_a_box_has_both_its_ends():
+    for angle in (0.0, 0.3, 1.1):
+        lying = quaternions.multiply(
+            quaternions.exponential(np.array([0.0, np.pi / 2, 0.0])), quaternions.exponential(np.array([0.0, 0.0, angle]))
+        )
+        found = _contacts((CUBE, (0, 0, 0), None), (shapes.Cylinder(0.1, 0.6), (0.1, 0, 0.6), lying), margin=0.05)
+        low = found.gap < 1e-6
+        assert np.allclose(np.sort(found.point[low, 0]), [-0.2, 0.4], atol=1e-6) and np.allclose(found.gap[low], 0, atol=1e-9)
+
+
 @pytest.mark.parametrize("gap", [0.2, 1e-3, -1e-3, -0.05])
 def test_ellipsoids_that_are_balls_and_a_ball_against_a_cylinder(gap):
     direction = np.array([2.0, -1.0, 2.0]) / 3
@@ -174,10 +197,14 @@ def test_shapes_of_the_plane():
     assert len(flat) == 2 and np.allclose(flat.gap, 0.05)
 
 
-def test_near_pairs_are_those_of_brute_force():
+@pytest.mark.parametrize("sizes", ["alike", "six decades", "flat"])
+@pytest.mark.parametrize("way", ["sorted", "in cells"])
+def test_near_pairs_are_those_of_brute_force(way, sizes, monkeypatch):
+    monkeypatch.setattr(broad, "FEW", 1000 if way == "sorted" else 0)
     rng = np.random.default_rng(0)
-    low = rng.uniform(0, 5, (120, 3))
-    high = low + rng.uniform(0, 1, (120, 3))
+    low = rng.uniform(-2, 3, (120, 3))
+    decades = 10 ** rng.uniform(-5, 1, (120, 1))
+    high = low + {"alike": 1.0, "six decades": decades, "flat": np.array([3.0, 3.0, 0.1])}[sizes] * rng.uniform(0, 1, (120, 3))
     owner, movable = rng.integers(0, 60, 120), rng.random(120) < 0.8
     i, j = near_pairs(low, high, owner, movable)
     brute = [
@@ -186,7 +213,17 @@ def test_near_pairs_are_those_of_brute_force():
         for b in range(a + 1, 120)
         if owner[a] != owner[b] and (movable[a] or movable[b]) and np.all(low[a] <= high[b]) and np.all(low[b] <= high[a])
     ]
-    assert list(zip(i.tolist(), j.tolist(), strict=True)) == brute and len(brute) > 30
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == brute and len(brute) > 10
+
+
+def test_cells_look_at_few_more_pairs_than_there_are():
+    """Near-linear: the candidates per box do not grow with their number; sorted along an axis they do."""
+    rng = np.random.default_rng(1)
+    looked = {}
+    for count in (500, 8000):
+        low = rng.uniform(0, count ** (1 / 3), (count, 3))
+        looked[count] = [len(way(low, low + 0.7)[0]) / count for way in (broad._in_cells, broad._sorted)]
+    assert looked[8000][0] < 1.3 * looked[500][0] and looked[8000][1] > 4 * looked[500][1]  # control: a factor of 16^(2/3) = 6.3
 
 
 def test_contacts_keep_their_names_while_a_box_slides():

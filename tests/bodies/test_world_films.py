@@ -3,6 +3,7 @@
 import numpy as np
 
 from carom.bodies import shapes
+from carom.bodies.pictures import _turned
 from carom.bodies.world import World
 
 SOLIDS = [
@@ -38,3 +39,11 @@ def test_a_film_in_the_plane():
     made = world.solve(1e-2, 3).film
     assert made.dim == 2 and [part.kind for part in made.parts] == ["wall", "line", "line", "line"]
     assert np.allclose(made.part(0, 2)[0], made.part(0, 2)[-1])
+
+
+def test_the_mesh_of_a_cylinder_is_closed():
+    """Its area is that of a cylinder with lids, 2πr(r + l), but for the corners of its polygons."""
+    points, _, triangles = _turned(shapes.Cylinder(1.0, 1.0), 24)
+    corner = points[triangles]
+    area = 0.5 * np.sum(np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1))
+    assert 0.97 * 4 * np.pi < area < 4 * np.pi  # without lids 2π

@@ -61,6 +61,12 @@ def _keys(first: np.ndarray, second: np.ndarray, feature: np.ndarray, pieces: in
     return (first.astype(np.int64) * pieces + second) * (2 * LONE) + feature
 
 
+def pieces_of_keys(key: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray]:
+    """The two pieces that a key tells of, that of body a first."""
+    pair = key // (2 * LONE)
+    return pair // max(pieces, 1), pair % max(pieces, 1)
+
+
 def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray) -> list[Contacts]:
     """Contacts of polytopes and smooth shapes with each other, pairs of one kind in one go."""
     geometry, owner = placement.geometry, placement.geometry.owner

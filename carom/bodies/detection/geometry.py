@@ -66,6 +66,7 @@ class Geometry:
     walls: list[Single] = field(default_factory=list)
     smooth: list[Single] = field(default_factory=list)
     owner: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] the body of each
+    part: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] of which shape of its body
     group_of: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] −1: smooth, −2: wall
     row_of: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] its row in the group or list
 
@@ -75,8 +76,9 @@ def build(dim: int, bodies: list[tuple[list[Placed], np.ndarray]]) -> Geometry:
     geometry = Geometry(dim)
     buckets: dict[tuple[int, ...], list[tuple[int, int, Polytope]]] = {}
     owner: list[int] = []
+    part: list[int] = []
     for body, (shapes, center) in enumerate(bodies):
-        for placed in shapes:
+        for number, placed in enumerate(shapes):
             R, where = quaternions.matrix(placed.turn), placed.where - center
             pieces = getattr(placed.shape, "pieces", None) or ([placed.shape.core] if placed.shape.core else [])
             for core in pieces:
@@ -87,7 +89,8 @@ def build(dim: int, bodies: list[tuple[list[Placed], np.ndarray]]) -> Geometry:
                 single = Single(len(owner), body, placed.shape, where, R)
                 (geometry.walls if isinstance(placed.shape, (HalfSpace, Plate)) else geometry.smooth).append(single)
                 owner.append(body)
-    geometry.owner = np.array(owner, int)
+            part += [number] * (len(owner) - len(part))
+    geometry.owner, geometry.part = np.array(owner, int), np.array(part, int)
     geometry.groups = [_group(bucket) for bucket in buckets.values()]
     geometry.group_of, geometry.row_of = np.full(len(owner), -2), np.zeros(len(owner), int)
     for g, group in enumerate(geometry.groups):
@@ -141,3 +144,18 @@ def support_in_space(single: Single, x: np.ndarray, R: np.ndarray) -> Any:
     """The support function of a piece in space."""
     turn, origin = R[single.body] @ single.turn, x[single.body] + R[single.body] @ single.where
     return lambda direction: origin + turn @ single.shape.support(turn.T @ direction)
+
+
+def rim_points(middle: np.ndarray, axis: np.ndarray, radius: float, half: float, n: np.ndarray) -> np.ndarray:
+    """Of a cylinder, the lowest points of both rims along n, and three more on each: enough to stand on an end and to lie on the
+    side. [8, 3]"""
+    across = n - (n @ axis) * axis
+    size = float(np.linalg.norm(across))
+    if size <= 1e-12:  # upright to rounding: any direction is lowest
+        across = np.eye(3)[np.argmin(np.abs(axis))]
+        across = across - (across @ axis) * axis
+        size = float(np.linalg.norm(across))
+    down = -across / size
+    side = quaternions.cross(axis, down)
+    rim = radius * np.array([down, side, -down, -side])
+    return np.concatenate([middle - half * axis + rim, middle + half * axis + rim])

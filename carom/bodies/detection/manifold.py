@@ -43,9 +43,37 @@ def meet(a: Group, b: Group, normal: np.ndarray, x: np.ndarray, y: np.ndarray) -
             points = _clip(ref.take(chosen), inc.take(chosen), face[chosen])
             lone[chosen[points.pair]] = False
             found.append(_named(points, chosen, turned))
+    if a.normals.shape[1] == b.normals.shape[1] == 0 and a.points.shape[1] == b.points.shape[1] == 2:
+        beside = _beside(a, b, normal)
+        lone[beside.pair] = False
+        found.append(beside)
     rows = np.flatnonzero(lone)
     found.append(Points(rows, x[rows], y[rows], normal[rows], np.full(len(rows), LONE)))
     return Points(*(np.concatenate([getattr(f, name) for f in found]) for name in ("pair", "x", "y", "normal", "feature")))
+
+
+def _beside(a: Group, b: Group, normal: np.ndarray) -> Points:
+    """Two segments that lie side by side meet in two points; those that cross have none here."""
+    pair, x, y = side_by_side(a.points, b.points, normal, SAME * (a.size + b.size))
+    return Points(pair, x, y, normal[pair], np.tile([LONE + 1, LONE + 2], len(pair) // 2))
+
+
+def side_by_side(a: np.ndarray, b: np.ndarray, normal: np.ndarray, tie: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of segments [k, 2, 3] that are parallel and at right angles to the normal: which, and the ends of what they share, two rows
+    for each."""
+    p, q = a[:, 0], b[:, 0]
+    u, v = a[:, 1] - p, b[:, 1] - q
+    long_u, long_v = np.sqrt(np.sum(u * u, axis=1)), np.sqrt(np.sum(v * v, axis=1))
+    along = u / long_u[:, None]
+    slope = np.sum(along * v, axis=1) / long_v  # the cosine of the angle between them
+    level = np.maximum(np.abs(np.sum(normal * along, axis=1)), np.abs(np.sum(normal * v, axis=1)) / long_v) < LEAN
+    ends = np.sum(along * (q - p), axis=1)[:, None] + np.stack([0 * slope, slope * long_v], axis=1)  # of b, along a
+    low, high = np.maximum(ends.min(axis=1), 0.0), np.minimum(ends.max(axis=1), long_u)
+    flat = level & (1 - np.abs(slope) < 0.5 * LEAN**2) & (high - low > tie)
+    pair = np.repeat(np.flatnonzero(flat), 2)
+    at = np.stack([low, high], axis=1)[flat].ravel()
+    share = (at - ends[pair, 0]) / (slope * long_v)[pair]
+    return pair, p[pair] + at[:, None] * along[pair], q[pair] + share[:, None] * v[pair]
 
 
 def _named(points: Points, chosen: np.ndarray, turned: bool) -> Points:

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import numpy as np
 
-from carom.bodies.detection.geometry import Group, Placement, Single, support_in_space
-from carom.bodies.detection.manifold import LEAN
+from carom.bodies.detection.geometry import Group, Placement, Single, rim_points, support_in_space
+from carom.bodies.detection.manifold import LEAN, side_by_side
 from carom.bodies.detection.nearest import inside
 from carom.bodies.shapes.round import Cylinder
 
@@ -37,6 +37,14 @@ def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoi
     if gap >= limit:
         return SmoothPoints(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
     flat = _flat(a, b, normal) or _flat(b, a, -normal)
+    if flat is None and a.line is not None and b.line is not None:
+        n = normal[None]
+        pair, x_axis, y_axis = side_by_side(a.line[None, :2], b.line[None, :2], n, np.array([1e-7 * size]))
+        if len(pair):  # two rods side by side
+            x_side, y_side = x_axis + a.line[2, 0] * n, y_axis - b.line[2, 0] * n
+            gaps = (y_side - x_side) @ normal
+            rows = np.flatnonzero(gaps < limit)
+            return SmoothPoints(0.5 * (x_side + y_side)[rows], np.broadcast_to(normal, (len(rows), 3)), gaps[rows])
     if flat is None:
         return SmoothPoints(0.5 * (x + y)[None], normal[None], np.array([gap]))
     n, points, height = flat
@@ -55,7 +63,13 @@ class _Piece:
     faces: list[tuple[np.ndarray, np.ndarray | None]]  #  (outward normal, corners in order or None for a disc)
     disc: tuple[float, float] | None  #                   radius and half length of a cylinder
     axis: np.ndarray
-    rims: np.ndarray  #                                   [8, 3] points of a cylinder's rims
+    line: np.ndarray | None = None  #                     [3, 3] of a cylinder or capsule: the ends of its axis; its radius, thrice
+
+    def rims(self, n: np.ndarray) -> np.ndarray:
+        """Points of a cylinder's rims [8, 3], first of each the one that is lowest along n; nothing of other shapes."""
+        if self.disc is None:
+            return np.zeros((0, 3))
+        return rim_points(self.middle, self.axis, *self.disc, n)
 
 
 def _piece(placement: Placement, p: int) -> _Piece:
@@ -66,18 +80,17 @@ def _piece(placement: Placement, p: int) -> _Piece:
         group: Group = placement.groups[g]
         points, radius = group.points[row], float(group.radius[row])
         faces = [] if radius else [(n, points[loop]) for n, loop in zip(group.normals[row], group.loops[row], strict=True)]
-        return _Piece(lambda d: _of_points(points, radius, d), points.mean(axis=0), float(group.size[row]), faces, None, none, none)
+        line = np.array([*points, [radius] * 3]) if len(points) == 2 else None
+        return _Piece(lambda d: _of_points(points, radius, d), points.mean(axis=0), float(group.size[row]), faces, None, none, line)
     single: Single = geometry.smooth[row]
     support = support_in_space(single, placement.x, placement.R)
     middle = placement.x[single.body] + placement.R[single.body] @ single.where
     if not isinstance(single.shape, Cylinder):
-        return _Piece(support, middle, single.shape.reach, [], None, none, none)
+        return _Piece(support, middle, single.shape.reach, [], None, none)
     axis = (placement.R[single.body] @ single.turn)[:, 2]
     half, r = 0.5 * single.shape.length, single.shape.radius
-    side = (placement.R[single.body] @ single.turn)[:, :2].T
-    rim = np.array([*side, *-side]) * r
-    rims = np.concatenate([middle - half * axis + rim, middle + half * axis + rim])
-    return _Piece(support, middle, single.shape.reach, [(axis, None), (-axis, None)], (r, half), axis, rims)
+    line = np.array([middle - half * axis, middle + half * axis, [r] * 3])
+    return _Piece(support, middle, single.shape.reach, [(axis, None), (-axis, None)], (r, half), axis, line)
 
 
 def _of_points(points: np.ndarray, radius: float, d: np.ndarray) -> np.ndarray:
@@ -91,7 +104,11 @@ def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.
             continue
         origin = ref.middle + ref.disc[1] * n if ref.disc else loop[0]
         lowest = inc.support(-n)
-        points = [lowest[None], inc.rims, *(corners for m, corners in inc.faces if corners is not None and m @ n < -np.cos(LEAN))]
+        points = [
+            lowest[None],
+            inc.rims(n),
+            *(corners for m, corners in inc.faces if corners is not None and m @ n < -np.cos(LEAN)),
+        ]
         points = np.concatenate(points)
         points = points[_over(ref, n, loop, points)]
         if ref.disc and loop is None:  # the rim of the reference over the other one's face
@@ -115,7 +132,8 @@ def _rim_over(ref: _Piece, inc: _Piece, n: np.ndarray) -> list[np.ndarray]:
     for m, corners in inc.faces:
         if m @ n < -np.cos(LEAN):
             base = corners[0] if corners is not None else inc.middle + inc.disc[1] * m
-            rim = ref.rims[:4] if (ref.rims[0] - ref.middle) @ n > 0 else ref.rims[4:]
+            rims = ref.rims(m)
+            rim = rims[:4] if (rims[0] - ref.middle) @ n > 0 else rims[4:]
             up = rim + np.outer((base - rim) @ m / (n @ m), n)
             lifted.append(up[_over(inc, m, corners, up)])
     return lifted
@@ -135,7 +153,7 @@ def _distinct(points: np.ndarray, tie: float) -> np.ndarray:
 def separate(a: Support, b: Support, guess: np.ndarray, size: float) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     """The unit normal from a to b, the signed distance, and the points x of a and y of b."""
     direction = guess if np.any(guess) else np.array([0.0, 0.0, 1.0])
-    pairs = [_pair(a, b, direction)]
+    pairs, last = [_pair(a, b, direction)], np.inf
     for _ in range(ROUNDS):
         weights, nearest = _nearest_in_simplex([y - x for x, y in pairs])
         pairs = [pair for pair, w in zip(pairs, weights, strict=True) if w > 0]
@@ -144,9 +162,10 @@ def separate(a: Support, b: Support, guess: np.ndarray, size: float) -> tuple[np
         if distance <= 1e-9 * size or len(pairs) == 4:
             return _depth(a, b, pairs, size)
         new = _pair(a, b, nearest)
-        if distance - nearest @ (new[1] - new[0]) / distance <= CLOSE * size or len(pairs) == 4:
+        if distance - nearest @ (new[1] - new[0]) / distance <= CLOSE * size or distance >= last:  # rounding ends it too
             break
-        pairs.append(new)
+        pairs, last = [*pairs, new], distance
+    pairs = pairs[: len(weights)]
     x, y = (sum(w * pair[k] for w, pair in zip(weights, pairs, strict=True)) for k in (0, 1))
     return nearest / distance, distance, x, y
 

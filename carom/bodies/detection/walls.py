@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carom.bodies.detection.geometry import Group, Placement, Single, support_in_space
+from carom.bodies.detection.geometry import Group, Placement, Single, rim_points, support_in_space
 from carom.bodies.shapes.fixed import HalfSpace
 from carom.bodies.shapes.round import Cylinder
 
@@ -69,14 +69,6 @@ def _smooth(wall: Single, placement: Placement, single: Single, margin: np.ndarr
 
 
 def _cylinder_points(single: Single, placement: Placement, n: np.ndarray) -> np.ndarray:
-    """The lowest points of both rims, and three more on each: enough to stand on an end and to lie on the side."""
     turn = placement.R[single.body] @ single.turn
     origin = placement.x[single.body] + placement.R[single.body] @ single.where
-    r, half = single.shape.radius, 0.5 * single.shape.length
-    local = turn.T @ n
-    across = np.hypot(local[0], local[1])
-    down = -local[:2] / across if across > 1e-12 else np.array([1.0, 0.0])  # upright to rounding: any direction is lowest
-    side = np.array([-down[1], down[0]])
-    rim = [r * (c * down + s * side) for c, s in ((1, 0), (0, 1), (-1, 0), (0, -1))]
-    points = np.array([[p[0], p[1], z] for z in (-half, half) for p in rim])
-    return origin + points @ turn.T
+    return rim_points(origin, turn[:, 2], single.shape.radius, 0.5 * single.shape.length, n)

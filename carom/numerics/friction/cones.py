@@ -32,7 +32,7 @@ def apply(blocks: Blocks, x: Rows) -> Rows:
 
 
 def norm(x: Rows) -> np.ndarray:
-    return np.sqrt(np.sum(x * x, axis=1))
+    return np.sqrt(np.einsum("ki,ki->k", x, x))
 
 
 def unit(x: Rows) -> Rows:

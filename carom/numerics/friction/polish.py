@@ -16,6 +16,7 @@ from carom.numerics.friction.scaled import Groups, Scaled, Singular, join
 FIRST, SMALLEST, LARGEST = 1e-6, 1e-13, 1e3  #   λ
 MAX_STEPS = 60
 PATIENCE = 12  #                                 failures in a row
+LEAPS, LEAPS_IN_VAIN, LEAPING = 40, 12, 1e-8  #  steps that are always taken, those of them without progress, and their λ
 
 
 def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = MAX_STEPS) -> Iterate:
@@ -42,6 +43,26 @@ def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, ma
             damping, failures = max(0.6 * damping, SMALLEST), 0
         else:
             damping, failures = min(3 * damping, LARGEST), failures + 1
+    return Iterate(best, step)
+
+
+def leap(scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int = LEAPS) -> Iterate:
+    """(11) with a small λ from x, its steps taken whether they make F smaller or not, until the certificate is below the tolerance.
+    Where many contacts change their state at once F grows before it vanishes, and a method that forbids that stays where it is."""
+    best, least = x, scaled.residual(x)
+    step, since = 0, 0
+    while least > tolerance and step < max_steps and step - since < LEAPS_IN_VAIN:
+        step += 1
+        F, p, z = natural_map(scaled, x, 1.0)
+        try:
+            x = x + _newton(scaled, F, p, z, 1.0, LEAPING)
+        except Singular:
+            break
+        residual = scaled.residual(x)
+        if not np.isfinite(residual):
+            break
+        if residual < least:
+            best, least, since = x, residual, step
     return Iterate(best, step)
 
 

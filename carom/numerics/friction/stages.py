@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.numerics.friction.gradient import projected_gradient
 from carom.numerics.friction.interior import centre, interior_point, lifted
-from carom.numerics.friction.polish import polish
+from carom.numerics.friction.polish import leap, polish
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import Scaled, scale_problem
 
@@ -49,19 +49,22 @@ class _Found:
 STAGES = ("open", "start", "interior", "gradient", "long")
 
 
-def solve_friction(problem: FrictionProblem, start: np.ndarray | None = None, tolerance: float = 1e-10) -> FrictionSolution:
+def solve_friction(
+    problem: FrictionProblem, start: np.ndarray | None = None, tolerance: float = 1e-10, *, rounds: int = len(SCHEDULE)
+) -> FrictionSolution:
     """Solve (2) until E ≤ tolerance; `start` are impulses near the solution, of the step before. A solution that misses the
-    tolerance is the best that was found, with converged = False. The same problem gives the same answer."""
+    tolerance is the best that was found, with converged = False. The same problem gives the same answer. `rounds` is how much of
+    the schedule is gone through before giving up: who has another way to go on need not wait for all of it."""
     begin = time.perf_counter()
     if start is not None and (np.shape(start) != problem.q.shape or not np.all(np.isfinite(start))):
         raise ValueError(f"start needs {len(problem.q)} finite impulses, one per row")
     r = np.zeros_like(problem.q)
     stage, iterations = "open", 0
     for rows in _bunches(problem):
-        found = _solve_rows(problem, rows, start, tolerance)
+        found = _solve_rows(problem, rows, start, tolerance, rounds)
         if found.residual > tolerance and len(rows) <= BUNCH:  # one island of many may be hard: each by itself
             parts = [rows[inner] for inner in problem.part(rows).islands()]
-            alone = [_solve_rows(problem, part, start, tolerance) for part in parts] if len(parts) > 1 else [found]
+            alone = [_solve_rows(problem, part, start, tolerance, rounds) for part in parts] if len(parts) > 1 else [found]
         else:
             parts, alone = [rows], [found]
         for part, one in zip(parts, alone, strict=True):
@@ -89,7 +92,7 @@ def _bunches(problem: FrictionProblem) -> Iterator[np.ndarray]:
         yield np.sort(np.concatenate(waiting))
 
 
-def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: float) -> _Found:
+def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: float, rounds: int) -> _Found:
     """The impulses of some islands, by the first stage that meets the tolerance, or by the best."""
     part = problem if len(rows) == len(problem.q) else problem.part(rows)
     nothing = np.zeros(len(rows))
@@ -99,7 +102,7 @@ def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: fl
     scaled = scale_problem(part)
     iterations = 0
     with np.errstate(all="ignore"):  # a stage that breaks down ends in a certificate that is not met
-        for name, x, taken in _attempts(scaled, None if start is None else start[rows], tolerance / 2):
+        for name, x, taken in _attempts(scaled, None if start is None else start[rows], tolerance / 2, rounds):
             iterations += taken
             residual = scaled.residual(x)
             if residual < best.residual:
@@ -109,13 +112,15 @@ def _solve_rows(problem: FrictionProblem, rows: np.ndarray, start, tolerance: fl
     return replace(best, iterations=iterations)
 
 
-def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
+def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float, rounds: int) -> Iterator[tuple[str, np.ndarray, int]]:
     """(stage, x, iterations), one after the other; the caller stops when one is good enough."""
+    begin = np.zeros_like(scaled.q) if start is None else scaled.unknowns(start)
+    yield "start", *leap(scaled, begin, tolerance)
     if start is not None:
         yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
     ahead = np.zeros_like(scaled.q)  # where the gradient stage is
     best = ahead
-    for centres, from_best, from_gradient, iterations in SCHEDULE:
+    for centres, from_best, from_gradient, iterations in SCHEDULE[:rounds]:
         for height in centres:
             best = yield from _interior(scaled, centre(scaled, height), best, tolerance)
         for height in from_best:
@@ -125,7 +130,7 @@ def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float) -> Ite
         ahead, taken = projected_gradient(scaled, ahead, tolerance, iterations)
         yield "gradient", ahead, taken
         yield from _polishes("gradient", scaled, ahead, tolerance, FIRST_POLISH)
-    for x in (ahead, best):
+    for x in (ahead, best) if rounds >= len(SCHEDULE) else ():
         yield from _polishes("long", scaled, x, tolerance, LONG_POLISH)
 
 
