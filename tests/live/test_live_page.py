@@ -1,7 +1,6 @@
 """The live page in a real browser: it opens, plays, scrubs; a knob and a hand change the motion; strangers stay outside."""
 
 import json
-import os
 import time
 import urllib.error
 import urllib.request
@@ -10,20 +9,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import websocket
-from browser import PROGRAM, Browser
+from browser import Browser, needs_browser
 
 import carom
 from carom.drawing import dots, line
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
-needs_browser = pytest.mark.skipif(
-    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
-)
 
-from carom.live.live_page import LivePage  # noqa: E402
-from carom.live.play_page import PlayPage  # noqa: E402
-from carom.live.playground import Playground  # noqa: E402
-from carom.live.viewing import view_file  # noqa: E402
+from carom.live.live_page import LivePage
+from carom.live.play_page import PlayPage
+from carom.live.playground import Playground
+from carom.live.viewing import view_file
 
 EVIL = "<img src=x onerror='window.hacked = 1'><b>evil</b>"
 
@@ -33,13 +29,6 @@ def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
     while not ask():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
