@@ -11,12 +11,15 @@ from carom.bodies.run import Recorder, Settings, WorldRun, joined
 from carom.bodies.scene import Scene, State
 from carom.bodies.stepping import Stepper, StepRecord
 from carom.errors import InputError
+from carom.numerics.one_thread import one_thread
 from carom.results.solution import Status
 from carom.running.options import whole
 from carom.running.progress import Bar
 
 if TYPE_CHECKING:
     from carom.bodies.world import World
+
+SMALL = 300  # bodies: up to here the matrices of a step are better solved on one core
 
 
 def march(
@@ -42,7 +45,7 @@ def march(
     same: StepRecord | None = None  # the record of a step that changed nothing: all that follow are alike
     step = done
     try:
-        with Bar(progress) as bar:
+        with one_thread(len(scene.mass) <= SMALL), Bar(progress) as bar:
             for step in range(done + 1, num_steps + 1):
                 t = (step - 1) * dt
                 if same is None:

@@ -14,8 +14,9 @@ import typer
 from carom.cli.bench import bench
 from carom.cli.info import info
 from carom.cli.measuring import impacts, tosses
-from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_grid, settable
+from carom.cli.parsing import RULE_HELP, build_method, build_model, factory_of, known_model, parse_grid, settable
 from carom.cli.reproducing import DISCOVER_EPILOG, EPILOG, discover, reproduce
+from carom.cli.scenes import run_scene
 from carom.cli.terminal import (
     BAD_INPUT,
     FAILED,
@@ -79,15 +80,14 @@ def list_models(
     model: Annotated[str | None, typer.Argument(help="Tell about this one only, with its parameters.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """List the models that `carom run` takes, or the parameters of one of them."""
-    from carom.models import ALL
+    """List the models and scenes that `carom run` and `carom play` take, or the parameters of one of them."""
+    from carom.models import ALL, SCENES
     from carom.report.tables import catalogue, portrait
 
     try:
-        names = [*ALL] if model is None else [known_model(model)]
+        built = {name: factory_of(name)() for name in ([*ALL, *SCENES] if model is None else [model])}
     except ValueError as error:
         fail(str(error), BAD_INPUT)
-    built = {name: ALL[name]() for name in names}
     if as_json:
         typer.echo(
             json.dumps({n: {"about": m.about, "source": m.source, "parameters": lists(settable(n))} for n, m in built.items()})
@@ -95,13 +95,13 @@ def list_models(
     elif model is None:
         console().print(catalogue(built))
     else:
-        console().print(*portrait(built[model], inspect.getdoc(ALL[model]) or "", settable(model)), sep="\n")
+        console().print(*portrait(built[model], inspect.getdoc(factory_of(model)) or "", settable(model)), sep="\n")
 
 
 def _complete_model(incomplete: str) -> list[str]:
-    from carom.models import ALL
+    from carom.models import ALL, SCENES
 
-    return [name for name in ALL if name.startswith(incomplete)]
+    return [name for name in (*ALL, *SCENES) if name.startswith(incomplete)]
 
 
 @app.command(
@@ -117,6 +117,8 @@ Examples:
 `carom run cradle --simultaneous impulse` · three touching balls, one impulse on all contacts
 
 `carom run particle --set gravity=1.62 --dt 0.005 --json` · on the moon, one JSON object on stdout
+
+`carom run dominoes --out dominoes.gif` · a world of bodies, as a film
 
 Exit codes: 0 done, 1 the run failed on its way (what was computed is still shown and written), 2 bad input, 130 stopped by Ctrl-C
 (also shown and written).
@@ -151,7 +153,12 @@ def run(
 ) -> None:
     """Simulate a model and say what became of its energy."""
     from carom.errors import CaromError
+    from carom.models import SCENES
 
+    if model in SCENES:
+        options = {"dt": dt, "num_steps": steps, "checkpoint": checkpoint, "progress": False if no_progress else None}
+        only = {"--rule": rule is not None, "--impacts": impacts is not None, "--simultaneous": simultaneous != "reflections"}
+        return run_scene(model, setting or [], options, out, as_json, live, only)
     try:
         problem, changes = build_model(model, setting or [])
         if rule is None and problem.method is not None:

@@ -46,6 +46,19 @@ def prism(outline: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([ring - aside, ring + aside]), np.concatenate([cap, cap[:, ::-1] + m, sides])
 
 
+def wheel(rim: np.ndarray, middle: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
+    """A closed rim [m, 3] about a middle as a solid like `prism`, its two faces in sectors; as many triangles on each side of any
+    line through the middle, so that it can be painted."""
+    ring = rim[:-1] if np.allclose(rim[0], rim[-1]) else rim
+    m = len(ring)
+    aside = np.array([0.0, depth, 0.0])
+    i, j = np.arange(m), (np.arange(m) + 1) % m
+    hub = np.full(m, 2 * m)
+    sides = np.concatenate([np.stack([i, i + m, j + m], axis=1), np.stack([i, j + m, j], axis=1)])
+    faces = np.concatenate([np.stack([hub, i, j], axis=1), np.stack([hub + 1, j + m, i + m], axis=1)])
+    return np.concatenate([ring - aside, ring + aside, [middle - aside, middle + aside]]), np.concatenate([faces, sides])
+
+
 def _area(ring: np.ndarray) -> float:
     x, y = ring.T
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))

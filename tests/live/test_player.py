@@ -7,10 +7,11 @@ import pytest
 
 import carom
 from carom.drawing import film, line, mesh
-from carom.live.footage import Curves, Footage, of_solution, of_world, pieces
+from carom.live.footage import Curves, Footage, of_solution, pieces
 from carom.live.pacing import EARLY, LATE, Pace
 from carom.live.player import SPEEDS, Player
 from carom.live.rigid_fit import ears, fit, prism, quaternions_of
+from carom.live.world_footage import of_world
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_a_world_is_where_its_run_has_it():
     world.add(carom.shapes.Box(0.2, 0.1, 0.1), density=1000, position=(0, 0, 0.3), spin=(3, 1, 2), velocity=(1, 0, 0), name="box")
     world.material(friction=0.3, restitution=0.2)
     run = world.solve(dt=2e-3, num_steps=150)
-    footage = of_world(world, run)
+    footage = of_world(run)
     solid = next(s for s in footage.solids if s.name == "box")
     reel = world.film(run)
     box = next(i for i, part in enumerate(reel.parts) if not part.fixed)
