@@ -105,9 +105,10 @@ class Footage:
         return (1 - w) * piece.points[i] + w * piece.points[j]
 
     def centre(self, body: int, now: float) -> np.ndarray:
-        """The middle of a body."""
-        found = [self.pose(solid, now)[0] for solid in self.solids if solid.body == body]
-        found += [self.points(piece, now).mean(axis=0) for piece in self.loose if piece.body == body]
+        """The middle of a body, or of all that move where that is −1."""
+        own = lambda piece: piece.body >= 0 if body < 0 else piece.body == body  # noqa: E731
+        found = [self.pose(solid, now)[0] for solid in self.solids if own(solid)]
+        found += [self.points(piece, now).mean(axis=0) for piece in self.loose if own(piece)]
         return np.mean(found, axis=0)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:

@@ -42,6 +42,7 @@ class Ground(ABC):
     takes: list[Any]
     shapes: tuple[str, ...] = ()  # of bodies that can be added, by name
     size: float = 1.0  #            of such a body, by default
+    follow: int | None = None  #    what the view goes with, where there are several bodies
 
     def __init__(self, name: str, knobs: dict[str, Knob], methods: Mapping[str, Any], speed: float = 1.0):
         self.name, self.knobs, self.methods = name, knobs, methods
@@ -54,7 +55,7 @@ class Ground(ABC):
         self.takes = [self._take(self.method)]
         self.takes[0].grow(self.takes[0].stretch(speed, False))
         self.players = [Player(self._seen(0), speed, growing=True)]
-        self.player.follow = 0 if len(self.player.footage.bodies) == 1 else None  # a body alone may go far
+        self.player.follow = 0 if len(self.player.footage.bodies) == 1 else self.follow  # a body alone may go far
         self._tell(fresh=True)
 
     @property

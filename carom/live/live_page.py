@@ -47,6 +47,7 @@ class LivePage:
         if plain:
             self.server.scene.configure_default_lights(cast_shadow=False)
             self.server.scene.configure_environment_map(hdri=None)
+            self.server.scene.add_light_ambient("/light", intensity=1.2)  # instead of what the surroundings would reflect
         self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
         self.stages: list[Stage] = []

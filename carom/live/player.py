@@ -8,6 +8,7 @@ import numpy as np
 from carom.live.footage import Footage
 
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+ALL = -1  # to follow: the middle of everything that moves
 GLOW = 0.15  # seconds for which an impact is seen
 THRIFT, HURRY = 0.3, 0.06  # seconds that footage is made to last while more of it is computed; while a hand waits for an answer
 
@@ -25,7 +26,7 @@ class Player:
     speed: float = 1.0
     now: float = field(init=False)
     playing: bool = field(default=False, init=False)
-    follow: int | None = None  #           the body that the view goes with
+    follow: int | None = None  #           the body that the view goes with, or ALL
     growing: bool = False  #               more footage is on its way: the end is not the end
     thrift: float = field(default=THRIFT, init=False)
     _glow: float = field(default=0.0, init=False)

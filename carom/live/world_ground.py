@@ -12,7 +12,7 @@ import numpy as np
 from carom.bodies.world import World
 from carom.live.ground import Ground
 from carom.live.knobs import SUITS
-from carom.live.player import natural_speed
+from carom.live.player import ALL, natural_speed
 from carom.live.world_parts import SHAPES, Addition, alike, changed, usual, world_knobs
 from carom.live.world_take import WorldTake
 from carom.models.world_model import WorldModel
@@ -22,6 +22,8 @@ BESIDE = {SUITS: 1.0, "half of dt": 0.5, "a quarter of dt": 0.25, "twice dt": 2.
 
 class WorldGround(Ground):
     """A world that plays. `factory` makes it, from its start, as often as it is asked for."""
+
+    follow = ALL
 
     def __init__(self, name: str, factory: Callable[..., WorldModel], known: bool = True):
         self.factory, self.known = factory, known
