@@ -11,7 +11,8 @@ from carom.cli.terminal import BAD_INPUT, fail
 
 HOST = Annotated[str, typer.Option(help="Who may come: this machine alone, or 0.0.0.0 for whoever reaches it and has the token.")]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
-PLAIN = Annotated[bool, typer.Option("--plain", help="No shadows and no reflections: for machines without a graphics processor.")]
+LOOK = "Without shadows and reflections, or with; by default as the machine can."
+PLAIN = Annotated[bool | None, typer.Option("--plain/--rich", help=LOOK, show_default=False)]
 QUIET = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
 
 
@@ -19,7 +20,7 @@ def view(
     run: Annotated[Path, typer.Argument(help="A run of a model or a world: *.zarr or *.nc.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
-    plain: PLAIN = False,
+    plain: PLAIN = None,
     no_browser: QUIET = False,
 ) -> None:
     """Watch a saved run in the browser: play, scrub, step from impact to impact, follow a body. Ctrl-C ends it."""
@@ -32,7 +33,7 @@ def play(
     model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
-    plain: PLAIN = False,
+    plain: PLAIN = None,
     no_browser: QUIET = False,
 ) -> None:
     """Play with a model or a scene in the browser: it is computed as you watch. Turn its knobs, take it by the hand, add bodies."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from carom.drawing import Film
 from carom.errors import InputError
-from carom.live.rigid_fit import fit, prism
+from carom.live.rigid_fit import fit, outward, prism
 
 CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size
@@ -30,6 +30,7 @@ class Solid:
     places: np.ndarray  #     [k, 3]
     turns: np.ndarray  #      [k, 4] w first
     outline: np.ndarray | None = None  # what later frames are compared with, where it is not the vertices
+    closed: bool = False  #   its triangles look outwards all around: nobody sees them from behind
     owner: int = -1  #        its number in a run of a world, where bodies and scenery are counted together
     shade: float = 1.0  #     of its colour: a round body is painted in sectors, so that one sees it turn
 
@@ -237,9 +238,15 @@ def _solid(part: Any, track: np.ndarray, body: int, name: str, reel: Film, befor
     if before is not None:
         return replace(before, places=found[0], turns=found[1])
     if part.kind == "mesh":
-        return Solid(name, body, reference, part.triangles, *found)
+        return faced(Solid(name, body, reference, part.triangles, *found))
     vertices, triangles = prism(reference, DEPTH * float(np.max(np.abs(reference))))
-    return Solid(name, body, vertices, triangles, *found, outline=reference)
+    return faced(Solid(name, body, vertices, triangles, *found, outline=reference))
+
+
+def faced(solid: Solid) -> Solid:
+    """The same solid, with triangles that look outwards if it is closed."""
+    found = outward(solid.vertices, np.asarray(solid.triangles))
+    return solid if found is None else replace(solid, triangles=found, closed=True)
 
 
 def _reference(solid: Solid) -> np.ndarray:

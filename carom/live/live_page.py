@@ -25,7 +25,8 @@ class LivePage:
     """A player in the browser. `address` is what to open; `close` ends it, and so does leaving a `with`.
 
     - `host`: who may come: by default this machine alone. `port`: 0 for any that is free.
-    - `plain`: no shadows and no reflections, for machines without a graphics processor.
+    - `plain`: no shadows and no reflections, for machines without a graphics processor; where it is not said, a page that is drawn
+      in software asks for it.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class LivePage:
         host: str = "127.0.0.1",
         port: int = 0,
         films: Callable[[str], Any] | None = None,
-        plain: bool = False,
+        plain: bool | None = None,
     ):
         if not 0 <= port < 65536:
             raise InputError(f"a port is a number from 0 to 65535; got {port}")
@@ -44,10 +45,9 @@ class LivePage:
         self.server = open_server(self.gate, host, port)
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 139))
         self.server.gui.set_panel_label(title or player.footage.name)
+        self.plain = plain
         if plain:
-            self.server.scene.configure_default_lights(cast_shadow=False)
-            self.server.scene.configure_environment_map(hdri=None)
-            self.server.scene.add_light_ambient("/light", intensity=1.2)  # instead of what the surroundings would reflect
+            self._dim()
         self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
         self.stages: list[Stage] = []
@@ -57,7 +57,7 @@ class LivePage:
         self.frames = 0  # drawn since the page was opened
         self.work: list[Callable[[float], None]] = []  # what else happens at every frame
         self.pace = Pace()
-        self.gate.seen = self.pace.seen
+        self.gate.seen = self._heard
         self._number = self.server.gui.add_html('<i data-carom-frame="0"></i>', order=1e8)
         self._homes: dict[int, np.ndarray] = {}  # where bodies that are followed were first
         self._stop = threading.Event()
@@ -88,6 +88,21 @@ class LivePage:
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
         camera.near, camera.far = 1e-3 * away, 1e3 * away
+
+    def _dim(self) -> None:
+        """What a processor draws as fast as it can: one light, and some from everywhere, instead of shadows and reflections."""
+        self.plain = True
+        self.server.scene.configure_default_lights(cast_shadow=False)
+        self.server.scene.configure_environment_map(hdri=None)
+        self.server.scene.add_light_ambient("/light", intensity=1.2)
+
+    def _heard(self, said: dict[str, str]) -> None:
+        """A page says which frame it has drawn, how many milliseconds a picture takes, and whether it is drawn in software."""
+        if said.get("frame", "").isdigit():
+            gap = int(said["gap"]) / 1000 if said.get("gap", "").isdigit() else 0.0
+            self.pace.seen(said.get("who", ""), int(said["frame"]), gap=gap)
+        if said.get("soft") == "1" and self.plain is None:
+            self._dim()
 
     def _set_stages(self) -> None:
         """A stage for each player; a new one where other bodies have come."""

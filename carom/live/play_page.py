@@ -21,7 +21,7 @@ NONE = "none"
 class PlayPage:
     """A playground in the browser. One thread computes; the page's clock draws; hands arrive on viser's threads."""
 
-    def __init__(self, ground: Ground, *, host: str = "127.0.0.1", port: int = 0, plain: bool = False):
+    def __init__(self, ground: Ground, *, host: str = "127.0.0.1", port: int = 0, plain: bool | None = None):
         self.ground = ground
         self.page = LivePage(ground.player, title=f"carom play {ground.name}", host=host, port=port, plain=plain)
         self.page.cast = lambda: ground.players

@@ -28,13 +28,19 @@ def in_notebook() -> bool:
 
 
 def view_solution(
-    solution: Any, *, server: bool | None = None, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False
+    solution: Any,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
 ) -> LivePage | Widget:
     """Watch a run: a page in the browser of this machine; in a notebook a player in the cell, which needs no server.
 
     - `server`: True for a page, False for a player in a cell, wherever this is called.
     - `show`: open the page; otherwise look at `.address`. `host`: who may come, by default this machine alone.
-    - `plain`: no shadows and no reflections, for machines without a graphics processor.
+    - `plain`: no shadows and no reflections, for machines without a graphics processor; by default where the page finds none.
     """
     if server is False or (server is None and in_notebook()):
         return Widget.of(solution)
@@ -43,7 +49,13 @@ def view_solution(
 
 
 def view_run(
-    run: WorldRun, *, server: bool | None = None, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False
+    run: WorldRun,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
 ) -> LivePage | Widget:
     """Watch a run of a world; the same as `view_solution`."""
     if server is False or (server is None and in_notebook()):
@@ -74,7 +86,7 @@ def play(name: str, **options: Any) -> PlayPage:
     return _play(WorldGround(name, SCENES[name]) if name in SCENES else Playground(name, ALL[name]), **options)
 
 
-def _play(ground: Ground, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False) -> PlayPage:
+def _play(ground: Ground, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool | None = None) -> PlayPage:
     page = PlayPage(ground, host=host, port=port, plain=plain)
     return page.show() if show else page
 

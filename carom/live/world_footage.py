@@ -7,7 +7,7 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.pictures import Outline
 from carom.bodies.run import WorldRun
-from carom.live.footage import DEPTH, NO_FORCES, Curves, Footage, Forces, Loose, Solid, slab, upright
+from carom.live.footage import DEPTH, NO_FORCES, Curves, Footage, Forces, Loose, Solid, faced, slab, upright
 from carom.live.rigid_fit import prism, wheel
 
 WIDE = 6.0  #    of the motion: how far an endless floor is drawn
@@ -72,15 +72,15 @@ def _looks(run: WorldRun, part: Outline, seen: np.ndarray, painted: bool) -> lis
     if part.endless:
         return [Solid("", -1, _floor(run, part, seen), np.asarray(part.triangles), *nowhere)]
     if run.dim == 3:
-        solid = Solid("", 0, part.points, np.asarray(part.triangles), *nowhere)
+        solid = faced(Solid("", 0, part.points, np.asarray(part.triangles), *nowhere))
         return _painted(solid, [0, 1, 2]) if painted else [solid]
     flat = upright(part.points[:, :2])
     depth = DEPTH * float(np.max(np.abs(flat - flat.mean(axis=0))))
     spoked = len(flat) > 3 and not np.allclose(flat[0], flat[-1])  # a disc comes with a spoke, from its middle to its rim
     if spoked:
-        solid = Solid("", 0, *wheel(flat[1:], flat[0], depth), *nowhere)
+        solid = faced(Solid("", 0, *wheel(flat[1:], flat[0], depth), *nowhere))
         return _painted(solid, [0, 2]) if painted else [solid]
-    return [Solid("", 0, *prism(flat, depth), *nowhere)]
+    return [faced(Solid("", 0, *prism(flat, depth), *nowhere))]
 
 
 def _floor(run: WorldRun, part: Outline, seen: np.ndarray) -> np.ndarray:
