@@ -8,6 +8,7 @@ import numpy as np
 from browser import Browser
 
 from carom.live.live_page import LivePage
+from carom.live.served import ServedPage
 
 
 def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
@@ -17,14 +18,16 @@ def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def visit(browser: Browser, page: LivePage, dark: bool = False, width: int = 640, height: int = 480) -> None:
+def visit(
+    browser: Browser, page: ServedPage, dark: bool = False, width: int = 640, height: int = 480, ready: str = "[data-carom-frame]"
+) -> None:
     """Open a page, small: chromium draws in software here."""
     browser.complaints.clear()
     browser.requests.clear()
     browser.size(width, height)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
     browser.call("Page.navigate", url=page.address)
-    browser.wait("!!document.querySelector('canvas') && !!document.querySelector('[data-carom-frame]')", 40)
+    browser.wait(f"!!document.querySelector('canvas') && !!document.querySelector('{ready}')", 40)
     until(lambda: page.clients >= 1)
 
 

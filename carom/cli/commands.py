@@ -30,7 +30,7 @@ from carom.cli.terminal import (
     plain,
     speak_plainly,
 )
-from carom.cli.watching import gallery, play, run_watched, view
+from carom.cli.watching import gallery, play, run_watched, view, watched_sweep
 from carom.cli.writing import check_out, write
 
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
@@ -258,6 +258,7 @@ def sweep(
     simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
     workers: Annotated[int | None, typer.Option(help="Processes; by default one per core.", show_default=False)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a dask scheduler.", show_default=False)] = None,
+    live: Annotated[bool, typer.Option("--live", help="Watch the map fill up in the browser, until Ctrl-C.")] = False,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
 ) -> None:
     """Run a model at every combination of values; what came out goes into one labelled store."""
@@ -268,6 +269,7 @@ def sweep(
     try:
         grid = parse_grid(vary)
         folder(out.parent)
+        page = watched_sweep(known_model(model)) if live else None
         dataset = run_sweep(
             known_model(model),
             grid,
@@ -276,6 +278,7 @@ def sweep(
             workers=workers,
             scheduler=scheduler,
             progress=False if no_progress else None,
+            watch=page,
             **options,
         )
     except SweepError as error:
@@ -290,6 +293,8 @@ def sweep(
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.most_common())
     size = dataset["status"].size
     typer.echo(f"{size:,} point{'' if size == 1 else 's'} in {out}: {told}")
+    if page is not None:
+        page.wait()
     if not set(counts) & {"ok", "impacts_reached"}:
         fail(f"no point was run to its end; the first says: {dataset['message'].values.ravel()[0]}", FAILED)
 

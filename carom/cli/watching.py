@@ -74,6 +74,15 @@ def watched_world(scene: Any, dt: float, num_steps: int) -> tuple[Any, Any]:
     return _watch(WatchedRun(scene.name, WorldWork(scene, dt), num_steps))
 
 
+def watched_sweep(model: str) -> Any:
+    """A page on which the points of a sweep appear as they are done."""
+    from carom.live.sweep_page import SweepPage
+
+    page = SweepPage(f"sweep of {model}")
+    typer.echo(f"watch it: {page.address}", err=True)
+    return page.show()
+
+
 def _watch(watched: Any) -> tuple[Any, Any]:
     typer.echo(f"watch it: {watched.page.address}", err=True)
     watched.page.show()

@@ -47,7 +47,8 @@ class Ground(ABC):
     def __init__(self, name: str, knobs: dict[str, Knob], methods: Mapping[str, Any], speed: float = 1.0):
         self.name, self.knobs, self.methods = name, knobs, methods
         self.values = {key: knob.value for key, knob in knobs.items()}
-        self.method, self.other = SUITS, None  # type: str, str | None
+        self.method = SUITS
+        self.other: str | None = None
         self.pace = 1.0
         self.message = ""  #                what could not be done, and why
         self.lock = threading.RLock()

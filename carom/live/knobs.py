@@ -65,7 +65,7 @@ def _knob(name: str, value: Any, argument: bool) -> Knob:
 
 def methods_for(model: Model) -> dict[str, Any]:
     """The methods that take a model, by the names that a person chooses from; the first is the model's own."""
-    known = {name: make for name, (make, _) in KNOWN.items()}
+    known: dict[str, Callable[[], Any]] = {name: make for name, (make, _) in KNOWN.items()}
     own = model.method or VariationalCollision()
     fit = {name: make() for name, make in known.items() if refusal(model.system.needs, make(), "solve") is None}
     return {SUITS: own, **fit}
@@ -75,7 +75,7 @@ def methods_for(model: Model) -> dict[str, Any]:
 KNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "VariationalCollision, order 4": (VariationalCollision, "carom.VariationalCollision()"),
     "VariationalCollision, trapezoidal": (
-        lambda: VariationalCollision(Trapezoidal()),
+        lambda: VariationalCollision(Trapezoidal()),  # pyright: ignore[reportCallIssue]
         "carom.VariationalCollision(carom.Trapezoidal())",
     ),
     "MoreauJean": (MoreauJean, "carom.MoreauJean()"),

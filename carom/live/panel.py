@@ -71,7 +71,7 @@ class Panel:
 
     def _chart(self, curves: Curves) -> Any:
         t, lines = thinned(curves)
-        series = [{"label": "t"}]
+        series: list[dict[str, Any]] = [{"label": "t"}]
         for k, name in enumerate(lines):
             series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
         series.append({"label": "now", "stroke": NOW, "width": 2, "points": {"show": True, "size": 9, "fill": NOW}})

@@ -105,13 +105,16 @@ class Take:
         for k in range(n):
             delta = np.zeros(n)
             delta[k] = step
-            near = [s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), sign * delta) for sign in (1, -1)]
+            near = [
+                s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), jnp.asarray(sign * delta))
+                for sign in (1, -1)
+            ]
             ahead, behind = (where(np.asarray(q)) for q in near)
             jacobian[:, k] = (ahead - behind) / (2 * step)
-        speed, mobility = (
+        moving, mobility = (
             np.asarray(x) for x in _answers(model.system, _arrays(model.params), *_arrays((s.q, s.p, s.t, jacobian)))
         )
-        wanted = HAND**2 * (target - here) - 2 * HAND * speed
+        wanted = HAND**2 * (target - here) - 2 * HAND * moving
         force = np.linalg.pinv(mobility, rcond=1e-6) @ wanted
         self.state = replace(s, p=s.p + HELD * jacobian.T @ force)
 

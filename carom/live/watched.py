@@ -112,6 +112,13 @@ class WatchedRun:
             raise self.trouble
         return self.run
 
+    def __enter__(self) -> "WatchedRun":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop.set()
+        self.page.close()
+
 
 def _since(whole: Solution, before: Solution) -> Solution:
     """The part of a run that came after another one."""

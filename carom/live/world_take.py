@@ -45,7 +45,7 @@ class Pull:
 
         def pulling(position: Any, orientation: Any, velocity: Any, spin: Any) -> tuple[Any, Any]:
             d = len(position)
-            turn = quaternions.from_user(orientation, d) if d == 2 else np.asarray(orientation)
+            turn = np.asarray(orientation) if d == 3 else quaternions.exponential(np.array([0.0, 0.0, float(orientation)]))
             R = quaternions.matrix(turn)
             omega = np.asarray(spin, float) if d == 3 else np.array([0.0, 0.0, spin])
             origin, moving = (np.pad(np.asarray(a, float), (0, 3 - d)) for a in (position, velocity))
@@ -82,7 +82,8 @@ class WorldTake:
         self.scene, self.state = model.world.scene()
         refuse_overlaps(self.scene, self.state)
         accelerations(self.scene, self.state, 0.0)
-        self.step, self.memory = 0, None  # type: int, Any
+        self.step = 0
+        self.memory: Any = None
         self.hand: Pull | None = None
         self.runs: list[WorldRun] = []
         self.story: list[Stretch] = []
