@@ -49,6 +49,8 @@ _register(
     plot_diagram="carom.report.ensembles:plot_diagram",
     view="carom.live.viewing:view_solution",
     view_world="carom.live.viewing:view_world",
+    view_run="carom.live.viewing:view_run",
+    play_world="carom.live.viewing:play_world",
     report_world="carom.report.worlds:write_report",
     save_world="carom.bodies.world_store:save",
     load_world="carom.bodies.world_store:load",

@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -10,12 +11,17 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 import websocket
 
 PROGRAM = next((p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None)
 # WebGL by software: machines that run tests have no graphics card.
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--hide-scrollbars", "--no-first-run"]
 FLAGS += ["--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--mute-audio"]
+
+needs_browser = pytest.mark.skipif(
+    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
+)
 
 
 class Browser:

@@ -35,6 +35,16 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """One browser for the tests of a file; see tests/browser.py."""
+    from browser import Browser
+
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
 @pytest.fixture(scope="session")
 def particle_run():
     return carom.models.particle().solve(TRAPEZOIDAL, num_steps=10**6, max_impacts=1000)

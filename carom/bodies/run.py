@@ -147,6 +147,25 @@ class WorldRun:
     def num_steps(self) -> int:
         return len(self.residual)
 
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run by name, as plain data."""
+        return {
+            "name": self.name,
+            "bodies": int(np.sum(self.free)),
+            "steps": self.num_steps,
+            "dt": float(self.dt),
+            "t_end": float(self.t[-1]),
+            "contacts": len(self.contacts),
+            "impacts": len(self.impacts),
+            "energy_start": float(self.energy[0]),
+            "energy_end": float(self.energy[-1]),
+            "certificate_max": float(np.max(self.residual, initial=0.0)),
+            "depth_max": float(np.max(-self.deepest, initial=0.0)),
+            "seconds": float(self.seconds),
+            "status": self.status.name,
+            "message": self.status.message,
+        }
+
     @property
     def impacts(self) -> WorldContacts:
         """The contacts that met: the rows of `contacts` that belong to impacts."""
@@ -235,6 +254,10 @@ class WorldRun:
     def animate(self, path: str | Path | None = None, **options: Any) -> Any:
         """The motion as a film, saved to *.gif or *.mp4 if a path is given; `follow=` a body. See `carom.report.movie`."""
         return view("animate")(self, path, **options)
+
+    def view(self, **options: Any) -> Any:
+        """Watch it in the browser, or in the cell of a notebook (extra `live`). See `carom.live.viewing.view_run`."""
+        return view("view_run")(self, **options)
 
 
 def joined(first: WorldRun, rest: WorldRun) -> WorldRun:

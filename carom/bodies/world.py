@@ -341,9 +341,13 @@ class World:
             run.save(path)
         return run
 
-    def view(self, run: WorldRun, **options: Any) -> Any:
-        """Watch a run in the browser (extra `live`). See `carom.live.viewing.view_world`."""
+    def view(self, run: WorldRun | None = None, **options: Any) -> Any:
+        """Watch a run in the browser, or look at the world as it stands (extra `live`). See `carom.live.viewing.view_run`."""
         return view("view_world")(self, run, **options)
+
+    def play(self, dt: float, **options: Any) -> Any:
+        """Play with a copy of the world in the browser (extra `live`), computed as you watch: pull bodies, add more."""
+        return view("play_world")(self, dt, **options)
 
     @property
     def system(self) -> LumpedSystem:

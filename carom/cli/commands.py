@@ -14,8 +14,9 @@ import typer
 from carom.cli.bench import bench
 from carom.cli.info import info
 from carom.cli.measuring import impacts, tosses
-from carom.cli.parsing import RULE_HELP, build_method, build_model, known_model, parse_grid, settable
+from carom.cli.parsing import RULE_HELP, build_method, build_model, factory_of, known_model, parse_grid, settable
 from carom.cli.reproducing import DISCOVER_EPILOG, EPILOG, discover, reproduce
+from carom.cli.scenes import run_scene
 from carom.cli.terminal import (
     BAD_INPUT,
     FAILED,
@@ -29,7 +30,7 @@ from carom.cli.terminal import (
     plain,
     speak_plainly,
 )
-from carom.cli.watching import gallery, play, run_watched, view
+from carom.cli.watching import gallery, play, run_watched, view, watched_sweep
 from carom.cli.writing import check_out, write
 
 MOST_STEPS = 2_000_000  # where --impacts is given without --steps
@@ -79,15 +80,14 @@ def list_models(
     model: Annotated[str | None, typer.Argument(help="Tell about this one only, with its parameters.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """List the models that `carom run` takes, or the parameters of one of them."""
-    from carom.models import ALL
+    """List the models and scenes that `carom run` and `carom play` take, or the parameters of one of them."""
+    from carom.models import ALL, SCENES
     from carom.report.tables import catalogue, portrait
 
     try:
-        names = [*ALL] if model is None else [known_model(model)]
+        built = {name: factory_of(name)() for name in ([*ALL, *SCENES] if model is None else [model])}
     except ValueError as error:
         fail(str(error), BAD_INPUT)
-    built = {name: ALL[name]() for name in names}
     if as_json:
         typer.echo(
             json.dumps({n: {"about": m.about, "source": m.source, "parameters": lists(settable(n))} for n, m in built.items()})
@@ -95,13 +95,13 @@ def list_models(
     elif model is None:
         console().print(catalogue(built))
     else:
-        console().print(*portrait(built[model], inspect.getdoc(ALL[model]) or "", settable(model)), sep="\n")
+        console().print(*portrait(built[model], inspect.getdoc(factory_of(model)) or "", settable(model)), sep="\n")
 
 
 def _complete_model(incomplete: str) -> list[str]:
-    from carom.models import ALL
+    from carom.models import ALL, SCENES
 
-    return [name for name in ALL if name.startswith(incomplete)]
+    return [name for name in (*ALL, *SCENES) if name.startswith(incomplete)]
 
 
 @app.command(
@@ -117,6 +117,8 @@ Examples:
 `carom run cradle --simultaneous impulse` · three touching balls, one impulse on all contacts
 
 `carom run particle --set gravity=1.62 --dt 0.005 --json` · on the moon, one JSON object on stdout
+
+`carom run dominoes --out dominoes.gif` · a world of bodies, as a film
 
 Exit codes: 0 done, 1 the run failed on its way (what was computed is still shown and written), 2 bad input, 130 stopped by Ctrl-C
 (also shown and written).
@@ -151,7 +153,12 @@ def run(
 ) -> None:
     """Simulate a model and say what became of its energy."""
     from carom.errors import CaromError
+    from carom.models import SCENES
 
+    if model in SCENES:
+        options = {"dt": dt, "num_steps": steps, "checkpoint": checkpoint, "progress": False if no_progress else None}
+        only = {"--rule": rule is not None, "--impacts": impacts is not None, "--simultaneous": simultaneous != "reflections"}
+        return run_scene(model, setting or [], options, out, as_json, live, only)
     try:
         problem, changes = build_model(model, setting or [])
         if rule is None and problem.method is not None:
@@ -251,6 +258,7 @@ def sweep(
     simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
     workers: Annotated[int | None, typer.Option(help="Processes; by default one per core.", show_default=False)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a dask scheduler.", show_default=False)] = None,
+    live: Annotated[bool, typer.Option("--live", help="Watch the map fill up in the browser, until Ctrl-C.")] = False,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
 ) -> None:
     """Run a model at every combination of values; what came out goes into one labelled store."""
@@ -261,6 +269,7 @@ def sweep(
     try:
         grid = parse_grid(vary)
         folder(out.parent)
+        page = watched_sweep(known_model(model)) if live else None
         dataset = run_sweep(
             known_model(model),
             grid,
@@ -269,6 +278,7 @@ def sweep(
             workers=workers,
             scheduler=scheduler,
             progress=False if no_progress else None,
+            watch=page,
             **options,
         )
     except SweepError as error:
@@ -283,6 +293,8 @@ def sweep(
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.most_common())
     size = dataset["status"].size
     typer.echo(f"{size:,} point{'' if size == 1 else 's'} in {out}: {told}")
+    if page is not None:
+        page.wait()
     if not set(counts) & {"ok", "impacts_reached"}:
         fail(f"no point was run to its end; the first says: {dataset['message'].values.ravel()[0]}", FAILED)
 

@@ -12,10 +12,14 @@ RULE_HELP = (
 
 
 def build_model(name: str, settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:
-    """The model with its settings: arguments of its factory, and for what is left changes of single parameters."""
-    from carom.models import ALL
+    """The model or scene with its settings: arguments of its factory, and for what is left changes of single parameters."""
+    arguments, changes = split_settings(name, settings)
+    return factory_of(name)(**arguments), changes
 
-    factory, known = ALL[known_model(name)], settable(name)
+
+def split_settings(name: str, settings: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All of --set: arguments of the factory, and parameters."""
+    factory, known = factory_of(name), settable(name)
     arguments, changes = {}, {}
     for text in settings:
         key, equals, value = (part.strip() for part in text.partition("="))
@@ -24,25 +28,40 @@ def build_model(name: str, settings: Iterable[str]) -> tuple[Any, dict[str, Any]
         if key not in known:
             raise ValueError(f"{name} has no parameter {key!r}{hint(key, known)}. It has: {', '.join(known)}")
         (arguments if key in inspect.signature(factory).parameters else changes)[key] = _value(key, value, known[key])
-    return factory(**arguments), changes
+    return arguments, changes
+
+
+def factory_of(name: str) -> Any:
+    """What makes a model or a scene."""
+    from carom.models import ALL, SCENES
+
+    known = {**ALL, **SCENES}
+    if name not in known:
+        raise ValueError(f"there is no model {name!r}{hint(name, known)}. There are: {', '.join(known)}")
+    return known[name]
 
 
 def known_model(name: str) -> str:
-    from carom.models import ALL
+    """The name of a model that is a system; scenes are not."""
+    from carom.models import ALL, SCENES
 
-    if name not in ALL:
-        raise ValueError(f"there is no model {name!r}{hint(name, ALL)}. There are: {', '.join(ALL)}")
+    if name in SCENES:
+        raise ValueError(f"{name} is a world of bodies, and this takes systems: {', '.join(ALL)}")
+    factory_of(name)
     return name
 
 
 def settable(name: str) -> dict[str, Any]:
     """What --set can change, with the defaults: the arguments of the factory, then the parameters that are not among them."""
-    from carom.models import ALL
+    from carom.models import SCENES
 
-    model = ALL[name]()
-    arguments = {key: p.default for key, p in inspect.signature(ALL[name]).parameters.items()}
-    arguments = {key: model.params.get(key) if value is None else value for key, value in arguments.items()}
-    return arguments | {key: value for key, value in model.params.items() if key not in arguments}
+    factory = factory_of(name)
+    arguments = {key: p.default for key, p in inspect.signature(factory).parameters.items()}
+    if name in SCENES:
+        return arguments
+    params = factory().params
+    arguments = {key: params.get(key) if value is None else value for key, value in arguments.items()}
+    return arguments | {key: value for key, value in params.items() if key not in arguments}
 
 
 def _value(key: str, text: str, default: Any) -> Any:

@@ -1,61 +1,89 @@
-"""`carom view` and `carom play`: pages on this machine."""
+"""`carom view`, `carom play`, `carom gallery`, and `--live`: pages on this machine."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from carom.cli.parsing import known_model
+from carom.cli.parsing import factory_of
 from carom.cli.terminal import BAD_INPUT, fail
 
 HOST = Annotated[str, typer.Option(help="Who may come: this machine alone, or 0.0.0.0 for whoever reaches it and has the token.")]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
-PLAIN = Annotated[bool, typer.Option("--plain", help="No shadows and no reflections: for machines without a graphics processor.")]
+LOOK = "Without shadows and reflections, or with; by default as the machine can."
+PLAIN = Annotated[bool | None, typer.Option("--plain/--rich", help=LOOK, show_default=False)]
 QUIET = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="A run: *.zarr or *.nc.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run of a model or a world: *.zarr or *.nc.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
-    plain: PLAIN = False,
+    plain: PLAIN = None,
     no_browser: QUIET = False,
 ) -> None:
     """Watch a saved run in the browser: play, scrub, step from impact to impact, follow a body. Ctrl-C ends it."""
-    from carom.errors import CaromError
     from carom.live.viewing import view_file
 
-    try:
-        page = view_file(run, show=False, host=host, port=port, plain=plain)
-    except (CaromError, OSError) as error:
-        fail(str(error), BAD_INPUT)
-    keep_open(page, no_browser)
+    stay(lambda: view_file(run, show=False, host=host, port=port, plain=plain), no_browser)
 
 
 def play(
     model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
-    plain: PLAIN = False,
+    plain: PLAIN = None,
     no_browser: QUIET = False,
 ) -> None:
-    """Play with a model in the browser: it is computed as you watch. Turn its knobs, change its method, take it by the hand."""
-    from carom.errors import CaromError
+    """Play with a model or a scene in the browser: it is computed as you watch. Turn its knobs, take it by the hand, add bodies."""
     from carom.live import viewing
-    from carom.models import ALL
+
+    def open_page() -> Any:
+        factory_of(model)
+        return viewing.play(model, show=False, host=host, port=port, plain=plain)
+
+    stay(open_page, no_browser)
+
+
+def stay(open_page: Callable[[], Any], no_browser: bool) -> None:
+    """Open a page, say its address, and stay until Ctrl-C."""
+    from carom.errors import CaromError
 
     try:
-        page = viewing.play(known_model(model), ALL[model], show=False, host=host, port=port, plain=plain)
+        page = open_page()
     except (CaromError, ValueError, OSError) as error:
         fail(str(error), BAD_INPUT)
-    keep_open(page, no_browser)
+    typer.echo(f"open {page.address}\nCtrl-C ends it.")
+    if not no_browser:
+        page.show()
+    page.wait()
 
 
 def run_watched(problem: Any, method: Any, num_steps: int, options: dict[str, Any]) -> tuple[Any, Any]:
     """Run a model with a page open; the solution, and the page, which stays open after the run."""
-    from carom.live.watched import WatchedRun
+    from carom.live.watched import ModelWork, WatchedRun
 
-    watched = WatchedRun(problem, method, num_steps, options)
+    return _watch(WatchedRun(problem.name, ModelWork(problem, method, options), num_steps))
+
+
+def watched_world(scene: Any, dt: float, num_steps: int) -> tuple[Any, Any]:
+    """The same for a scene."""
+    from carom.live.watched import WatchedRun, WorldWork
+
+    return _watch(WatchedRun(scene.name, WorldWork(scene, dt), num_steps))
+
+
+def watched_sweep(model: str) -> Any:
+    """A page on which the points of a sweep appear as they are done."""
+    from carom.live.sweep_page import SweepPage
+
+    page = SweepPage(f"sweep of {model}")
+    typer.echo(f"watch it: {page.address}", err=True)
+    return page.show()
+
+
+def _watch(watched: Any) -> tuple[Any, Any]:
     typer.echo(f"watch it: {watched.page.address}", err=True)
     watched.page.show()
     try:
@@ -63,14 +91,6 @@ def run_watched(problem: Any, method: Any, num_steps: int, options: dict[str, An
     except KeyboardInterrupt:
         watched.stop.set()
         return watched.finish(), watched.page
-
-
-def keep_open(page: Any, no_browser: bool) -> None:
-    """Say the address, open it, and stay until Ctrl-C."""
-    typer.echo(f"open {page.address}\nCtrl-C ends it.")
-    if not no_browser:
-        page.show()
-    page.wait()
 
 
 def gallery(
@@ -82,11 +102,11 @@ def gallery(
     """Write pages to play with, one for each model, with a choice of parameters: they work from the folder, without a network."""
     from carom.cli.terminal import console, folder
     from carom.live.gallery import write_gallery
-    from carom.models import ALL
+    from carom.models import ALL, SCENES
     from carom.running.progress import Bar
 
     try:
-        chosen = {known_model(name): ALL[name] for name in (models or ALL)}
+        chosen = {name: factory_of(name) for name in (models or [*ALL, *SCENES])}
         folder(out)
     except ValueError as error:
         fail(str(error), BAD_INPUT)

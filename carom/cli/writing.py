@@ -16,8 +16,11 @@ def is_file(out: Path) -> bool:
     return out.suffix.lower() in FILES
 
 
-def check_out(out: Path, drawn: bool) -> None:
-    """Whether everything can be written there; `drawn` says that the model has a picture."""
+PARTS = ("run.zarr", "run.html", "summary.json", "run.png", "motion.png")
+
+
+def check_out(out: Path, drawn: bool, parts: tuple[str, ...] = PARTS) -> None:
+    """Whether everything can be written there, one file or the `parts` of a folder; `drawn` says that the model has a picture."""
     kind = out.suffix.lower()
     if not is_file(out) and kind[1:2].isalpha() and not out.is_dir():
         raise ValueError(f"--out {out}: there is no format {kind}; write {' '.join(FILES)}, or a folder (a name without an ending)")
@@ -30,13 +33,11 @@ def check_out(out: Path, drawn: bool) -> None:
             raise ValueError(f"--out {out}: this model has no picture to make a film of")
     target = out / "run.zarr" if not is_file(out) else out
     if target.suffix.lower() in (".zarr", ".nc") and target.exists():
-        from carom.results.store import header
+        from carom.results.store import header, kind_of
 
-        if not target.is_dir() or any(target.iterdir()):
+        if (not target.is_dir() or any(target.iterdir())) and kind_of(target) != "world":
             header(target)  # refuses what is not a run
-    for path in (
-        [out] if is_file(out) else [out / name for name in ("run.zarr", "run.html", "summary.json", "run.png", "motion.png")]
-    ):
+    for path in [out] if is_file(out) else [out / name for name in parts]:
         if path.exists() and not os.access(path, os.W_OK):
             raise ValueError(f"--out {out}: {path} cannot be written to")
         if path.is_dir() and path.suffix.lower() != ".zarr":

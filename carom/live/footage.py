@@ -1,7 +1,7 @@
 """What a player shows, as arrays: bodies with their places and turns, lines, impacts, contact forces, and curves against time.
 
-Footage is made of a run (`of_solution`, `of_world`) and grows while one is computed (`followed_by`). Everything lies in space: a
-picture of the plane stands upright in x and z, and its outlines are given some depth.
+Footage is made of a run (`of_solution` here, `of_world` in `world_footage`) and grows while one is computed (`followed_by`).
+Everything lies in space: a picture of the plane stands upright in x and z, and its outlines are given some depth.
 """
 
 from dataclasses import dataclass, replace
@@ -11,11 +11,12 @@ import numpy as np
 
 from carom.drawing import Film
 from carom.errors import InputError
-from carom.live.rigid_fit import fit, prism
+from carom.live.rigid_fit import fit, outward, prism
 
 CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size
 MANY = 8  #           curves in one panel
+MOST_NUMBERS = 1_000_000  # kept of what goes on and on
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,9 @@ class Solid:
     places: np.ndarray  #     [k, 3]
     turns: np.ndarray  #      [k, 4] w first
     outline: np.ndarray | None = None  # what later frames are compared with, where it is not the vertices
+    closed: bool = False  #   its triangles look outwards all around: nobody sees them from behind
+    owner: int = -1  #        its number in a run of a world, where bodies and scenery are counted together
+    shade: float = 1.0  #     of its colour: a round body is painted in sectors, so that one sees it turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +106,10 @@ class Footage:
         return (1 - w) * piece.points[i] + w * piece.points[j]
 
     def centre(self, body: int, now: float) -> np.ndarray:
-        """The middle of a body."""
-        found = [self.pose(solid, now)[0] for solid in self.solids if solid.body == body]
-        found += [self.points(piece, now).mean(axis=0) for piece in self.loose if piece.body == body]
+        """The middle of a body, or of all that move where that is −1."""
+        own = lambda piece: piece.body >= 0 if body < 0 else piece.body == body  # noqa: E731
+        found = [self.pose(solid, now)[0] for solid in self.solids if own(solid)]
+        found += [self.points(piece, now).mean(axis=0) for piece in self.loose if own(piece)]
         return np.mean(found, axis=0)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -141,6 +146,32 @@ class Footage:
             hit_names=(*self.hit_names, *rest.hit_names),
         )
 
+    @property
+    def numbers(self) -> int:
+        """How much there is to keep for every frame."""
+        return 7 * len(self.solids) + sum(piece.points[0].size for piece in self.loose)
+
+    def since(self, first: int) -> "Footage":
+        """From a frame on: what lies before it is forgotten."""
+        start = self.t[first]
+        after = lambda t: int(np.searchsorted(t, start, side="left"))  # noqa: E731
+        m, f = after(self.hits), after(self.forces.t)
+        return replace(
+            self,
+            t=self.t[first:],
+            solids=tuple(replace(s, places=s.places[first:], turns=s.turns[first:]) for s in self.solids),
+            loose=tuple(replace(piece, points=piece.points[first:]) for piece in self.loose),
+            curves=tuple(Curves(c.title, c.t[after(c.t) :], {n: y[after(c.t) :] for n, y in c.lines.items()}) for c in self.curves),
+            forces=Forces(self.forces.t[f:], self.forces.points[f:], self.forces.ends[f:]),
+            hits=self.hits[m:],
+            hit_names=self.hit_names[m:],
+        )
+
+    def recent(self, most: int = MOST_NUMBERS) -> "Footage":
+        """So much of the end that it fits; what plays for hours would fill any memory."""
+        frames = max(2, most // max(self.numbers, 1))
+        return self if len(self.t) <= 2 * frames else self.since(len(self.t) - frames)
+
     def until(self, now: float) -> "Footage":
         """What happens up to a frame, and nothing after it."""
         k = int(np.searchsorted(self.t, now, side="right"))
@@ -171,7 +202,7 @@ def pieces(reel: Film, like: Footage | None = None) -> tuple[tuple[Solid, ...], 
     loose: list[Loose] = []
     body = 0
     for i, part in enumerate(reel.parts):
-        track = _upright(reel.track(i))
+        track = upright(reel.track(i))
         moves = not part.fixed
         number, name = (body, f"body {body + 1}") if moves else (-1, f"scenery {i + 1}")
         body += moves
@@ -184,7 +215,7 @@ def pieces(reel: Film, like: Footage | None = None) -> tuple[tuple[Solid, ...], 
     return tuple(solids), tuple(loose)
 
 
-def _upright(points: np.ndarray) -> np.ndarray:
+def upright(points: np.ndarray) -> np.ndarray:
     if points.shape[-1] == 3:
         return points
     return np.stack([points[..., 0], np.zeros(points.shape[:-1]), points[..., 1]], axis=-1)
@@ -193,7 +224,7 @@ def _upright(points: np.ndarray) -> np.ndarray:
 def _solid(part: Any, track: np.ndarray, body: int, name: str, reel: Film, before: Solid | None) -> Solid | None:
     closed = part.kind == "line" and reel.dim == 2 and track.shape[1] > 3 and np.array_equal(track[0, 0], track[0, -1])
     if part.kind == "wall":
-        return _slab(track, reel, name) if before is None else _held(before, len(track))
+        return _behind(track, reel, name) if before is None else held(before, len(track))
     if part.kind != "mesh" and not closed:
         return None
     if before is None and part.fixed and closed:
@@ -207,21 +238,30 @@ def _solid(part: Any, track: np.ndarray, body: int, name: str, reel: Film, befor
     if before is not None:
         return replace(before, places=found[0], turns=found[1])
     if part.kind == "mesh":
-        return Solid(name, body, reference, part.triangles, *found)
+        return faced(Solid(name, body, reference, part.triangles, *found))
     vertices, triangles = prism(reference, DEPTH * float(np.max(np.abs(reference))))
-    return Solid(name, body, vertices, triangles, *found, outline=reference)
+    return faced(Solid(name, body, vertices, triangles, *found, outline=reference))
+
+
+def faced(solid: Solid) -> Solid:
+    """The same solid, with triangles that look outwards if it is closed."""
+    found = outward(solid.vertices, np.asarray(solid.triangles))
+    return solid if found is None else replace(solid, triangles=found, closed=True)
 
 
 def _reference(solid: Solid) -> np.ndarray:
     return solid.vertices if solid.outline is None else solid.outline
 
 
-def _slab(track: np.ndarray, reel: Film, name: str) -> Solid:
-    """A wall of the plane as a long slab behind its line, on the side where nothing moves."""
-    moving = [_upright(reel.track(i)).reshape(-1, 3) for i, part in enumerate(reel.parts) if not part.fixed]
-    seen = np.concatenate(moving or [track[0]])
+def _behind(track: np.ndarray, reel: Film, name: str) -> Solid:
+    moving = [upright(reel.track(i)).reshape(-1, 3) for i, part in enumerate(reel.parts) if not part.fixed]
+    return held(slab(track[0], np.concatenate(moving or [track[0]]), name), len(track))
+
+
+def slab(ends: np.ndarray, seen: np.ndarray, name: str) -> Solid:
+    """A wall of the plane as a long slab behind its line, on the side where nothing of what is seen [m, 3] moves; one frame."""
     middle, reach = seen.mean(axis=0), max(float(np.max(np.ptp(seen, axis=0))), 1e-9)
-    a, b = track[0]
+    a, b = ends
     along = (b - a) / np.linalg.norm(b - a)
     across = np.array([-along[2], 0.0, along[0]])
     across = -across if float((middle - a) @ across) > 0 else across  # away from the motion
@@ -231,11 +271,10 @@ def _slab(track: np.ndarray, reel: Film, name: str) -> Solid:
     ring = np.concatenate([ends, ends[::-1] + thick * across])
     centre = ring.mean(axis=0)
     vertices, triangles = prism(ring - centre, wide)
-    still = Solid(name, -1, vertices, triangles, centre[None], np.array([[1.0, 0.0, 0.0, 0.0]]))
-    return _held(still, len(track))
+    return Solid(name, -1, vertices, triangles, centre[None], np.array([[1.0, 0.0, 0.0, 0.0]]))
 
 
-def _held(solid: Solid, frames: int) -> Solid:
+def held(solid: Solid, frames: int) -> Solid:
     """The same for so many frames."""
     return replace(solid, places=np.repeat(solid.places[:1], frames, 0), turns=np.repeat(solid.turns[:1], frames, 0))
 
@@ -271,65 +310,3 @@ def curves_of(solution: Any) -> tuple[Curves, ...]:
     shown = range(min(solution.p.shape[1], MANY))
     found.append(Curves("momenta", solution.t, {solution.directions[i]: solution.p[:, i] for i in shown}))
     return tuple(found)
-
-
-def of_world(world: Any, run: Any) -> Footage:
-    """The footage of a run of a world: its outlines from the film, places and turns from the run itself, at every step kept."""
-    reel = world.film(run)
-    owners = [i for i, spec in enumerate(world.bodies) for _ in spec.shapes]
-    solids = []
-    for j, (part, i) in enumerate(zip(reel.parts, owners, strict=True)):
-        outline = _upright(reel.part(0, j))
-        wall = part.kind == "wall"
-        solids.append(_slab(np.repeat(outline[None], len(run.t), 0), reel, run.names[i]) if wall else _body(part, outline, i, run))
-    c, flat = run.contacts, run.dim == 2
-    struck = np.flatnonzero(c.impact.astype(bool) & np.any(c.impulse != 0, axis=1))
-    momentum = run.momentum
-    lines = {axis: momentum[:, k] for k, axis in enumerate("xyz"[: run.dim])}
-    return Footage(
-        name="world",
-        flat=flat,
-        t=run.t,
-        solids=tuple(solids),
-        loose=(),
-        hits=c.t[struck],
-        hit_names=tuple(f"{run.names[c.a[i]]} – {run.names[c.b[i]]}" for i in struck),
-        curves=(Curves("energy", run.t, {"energy": run.energy}), Curves("momentum", run.t, lines)),
-        forces=_forces(run, flat),
-        message=run.status.message,
-        ok=run.status.ok,
-    )
-
-
-def _forces(run: Any, flat: bool) -> Forces:
-    """The impulses of all contacts as arrows; a usual one is as long as a tenth of the scene, and none longer than three such."""
-    c = run.contacts
-    size = np.linalg.norm(c.impulse, axis=1)
-    rows = np.flatnonzero(size > 0)
-    if not len(rows):
-        return NO_FORCES
-    point, push, size = c.point[rows], c.impulse[rows], size[rows]
-    if flat:
-        point, push = _upright(point[:, :2]), _upright(push[:, :2])
-    reach = 0.1 * float(np.max(np.ptp(run.x[:, run.free].reshape(-1, 3), axis=0)))
-    length = reach * np.minimum(size / np.median(size), 3.0)
-    return Forces(c.t[rows], point, point + (length / size)[:, None] * push)
-
-
-def _body(part: Any, outline: np.ndarray, i: int, run: Any) -> Solid:
-    """A shape in the frame of the centre of mass of its body."""
-    from scipy.spatial.transform import Rotation
-
-    flat = run.dim == 2
-    places = _upright(run.x[:, i, :2]) if flat else run.x[:, i]
-    w, x, y, z = run.q[:, i].T
-    turns = np.stack([w, x, -z, y], axis=1) if flat else run.q[:, i]  # the plane stands upright: its z is our −y
-    local = Rotation.from_quat(turns[0][[1, 2, 3, 0]]).inv().apply(outline - places[0])
-    flips = np.sign(np.sum(turns[1:] * turns[:-1], axis=1))
-    turns = turns * np.concatenate([[1.0], np.cumprod(np.where(flips == 0, 1.0, flips))])[:, None]
-    body = i if run.free[i] else -1
-    if not flat:
-        return Solid(run.names[i], body, local, part.triangles, places, turns)
-    ring = local if np.allclose(local[0], local[-1]) else local[1:]  # a disc comes with a spoke
-    vertices, triangles = prism(ring, DEPTH * float(np.max(np.abs(local))))
-    return Solid(run.names[i], body, vertices, triangles, places, turns, outline=local)

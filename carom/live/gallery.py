@@ -22,7 +22,7 @@ AXES, VALUES = 2, 3
 
 def axes_of(factory: Callable[..., Model]) -> dict[str, list[Any]]:
     """At most two numbers of a model with three values each: its own in the middle."""
-    knobs = knobs_of(factory)
+    knobs = knobs_of(factory, factory().params)
     order = sorted(knobs, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     return {name: _values(knobs[name]) for name in order[:AXES]}
 
@@ -37,7 +37,7 @@ def _values(knob: Knob) -> list[Any]:
 
 def run_of(factory: Callable[..., Model], values: dict[str, Any]) -> Any:
     """A run, with a method for contact that lasts where that is what happens; one that failed is shown as far as it went."""
-    knobs = knobs_of(factory)
+    knobs = knobs_of(factory, factory().params)
     model = factory(**{name: value for name, value in values.items() if knobs[name].argument})
     params = {name: value for name, value in values.items() if not knobs[name].argument}
     steps = min(model.num_steps, STEPS)

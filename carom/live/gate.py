@@ -35,7 +35,7 @@ class Gate:
         self.token = secrets.token_urlsafe(24)
         self.cookie = f"carom-{secrets.token_hex(4)}"  # cookies do not know ports: two pages on one machine must not share one
         self.installed = False
-        self.seen: Callable[[str, int], None] = lambda who, frame: None  # what a page says of the frames it has drawn
+        self.seen: Callable[[dict[str, str]], None] = lambda said: None  # what a page says of the frames it has drawn
 
     def knows(self, path: str, cookies: str) -> bool:
         """Whether a request brings the token, in its address or in its cookie."""
@@ -57,8 +57,7 @@ class Gate:
                 return refusal
             if urlsplit(request.path).path == "/seen":
                 said = parse_qs(urlsplit(request.path).query)
-                if said.get("frame", [""])[0].isdigit():
-                    self.seen(said.get("who", [""])[0][:16], int(said["frame"][0]))
+                self.seen({name: values[0][:16] for name, values in said.items()})
                 return connection.respond(http.HTTPStatus.NO_CONTENT, "")
             if "Accept-Encoding" in request.headers:
                 del request.headers["Accept-Encoding"]  # the page is added to before it is sent

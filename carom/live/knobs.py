@@ -1,7 +1,7 @@
 """What can be turned while a model plays: its numbers with the ranges of their sliders, the methods that take it, its steps."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,13 +32,12 @@ class Knob:
     argument: bool  #   of the function that makes the model; otherwise one of its parameters
 
 
-def knobs_of(factory: Callable[..., Model]) -> dict[str, Knob]:
+def knobs_of(factory: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Knob]:
     """Every single number of a model: arguments of its function, and parameters that are not among them. Lists have no slider."""
-    model = factory()
     arguments = {name: p.default for name, p in inspect.signature(factory).parameters.items()}
-    arguments = {name: model.params.get(name) if value is None else value for name, value in arguments.items()}
+    arguments = {name: params.get(name) if value is None else value for name, value in arguments.items()}
     found = {}
-    for name, value in {**{k: v for k, v in model.params.items() if k not in arguments}, **arguments}.items():
+    for name, value in {**{k: v for k, v in params.items() if k not in arguments}, **arguments}.items():
         if (
             isinstance(value, (bool, str))
             or np.ndim(value)
@@ -66,7 +65,7 @@ def _knob(name: str, value: Any, argument: bool) -> Knob:
 
 def methods_for(model: Model) -> dict[str, Any]:
     """The methods that take a model, by the names that a person chooses from; the first is the model's own."""
-    known = {name: make for name, (make, _) in KNOWN.items()}
+    known: dict[str, Callable[[], Any]] = {name: make for name, (make, _) in KNOWN.items()}
     own = model.method or VariationalCollision()
     fit = {name: make() for name, make in known.items() if refusal(model.system.needs, make(), "solve") is None}
     return {SUITS: own, **fit}
@@ -76,7 +75,7 @@ def methods_for(model: Model) -> dict[str, Any]:
 KNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "VariationalCollision, order 4": (VariationalCollision, "carom.VariationalCollision()"),
     "VariationalCollision, trapezoidal": (
-        lambda: VariationalCollision(Trapezoidal()),
+        lambda: VariationalCollision(Trapezoidal()),  # pyright: ignore[reportCallIssue]
         "carom.VariationalCollision(carom.Trapezoidal())",
     ),
     "MoreauJean": (MoreauJean, "carom.MoreauJean()"),

@@ -1,31 +1,27 @@
 """The page: viser's server behind the gate, a stage and a panel, and a clock that moves them."""
 
-import contextlib
-import io
 import threading
 import time
-import webbrowser
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from carom.errors import InputError
-from carom.live.gate import Gate, open_server
 from carom.live.pacing import Pace
 from carom.live.panel import Panel
 from carom.live.player import Player
+from carom.live.served import ServedPage
 from carom.live.stage import Stage
 
 CHARTS = 8  # of the panel, a second
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class LivePage:
-    """A player in the browser. `address` is what to open; `close` ends it, and so does leaving a `with`.
+class LivePage(ServedPage):
+    """A player in the browser.
 
     - `host`: who may come: by default this machine alone. `port`: 0 for any that is free.
-    - `plain`: no shadows and no reflections, for machines without a graphics processor.
+    - `plain`: no shadows and no reflections, for machines without a graphics processor; where it is not said, a page that is drawn
+      in software asks for it.
     """
 
     def __init__(
@@ -36,17 +32,13 @@ class LivePage:
         host: str = "127.0.0.1",
         port: int = 0,
         films: Callable[[str], Any] | None = None,
-        plain: bool = False,
+        plain: bool | None = None,
     ):
-        if not 0 <= port < 65536:
-            raise InputError(f"a port is a number from 0 to 65535; got {port}")
-        self.player, self.gate, self.host = player, Gate(), host
-        self.server = open_server(self.gate, host, port)
-        self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 139))
-        self.server.gui.set_panel_label(title or player.footage.name)
+        super().__init__(title or player.footage.name, host, port)
+        self.player = player
+        self.plain = plain
         if plain:
-            self.server.scene.configure_default_lights(cast_shadow=False)
-            self.server.scene.configure_environment_map(hdri=None)
+            self._dim()
         self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
         self.stages: list[Stage] = []
@@ -56,24 +48,12 @@ class LivePage:
         self.frames = 0  # drawn since the page was opened
         self.work: list[Callable[[float], None]] = []  # what else happens at every frame
         self.pace = Pace()
-        self.gate.seen = self.pace.seen
+        self.gate.seen = self._heard
         self._number = self.server.gui.add_html('<i data-carom-frame="0"></i>', order=1e8)
         self._homes: dict[int, np.ndarray] = {}  # where bodies that are followed were first
-        self._stop = threading.Event()
         self._look()
-        self.server.on_client_connect(_welcome)
         self._clock = threading.Thread(target=self._run, name="carom live page", daemon=True)
         self._clock.start()
-
-    @property
-    def address(self) -> str:
-        """What to open in a browser, with the token that lets one in."""
-        host = self.host if self.host not in ("0.0.0.0", "::") else "localhost"
-        return f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
-
-    @property
-    def clients(self) -> int:
-        return len(self.server.get_clients())
 
     def _look(self) -> None:
         """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
@@ -87,6 +67,21 @@ class LivePage:
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
         camera.near, camera.far = 1e-3 * away, 1e3 * away
+
+    def _dim(self) -> None:
+        """What a processor draws as fast as it can: one light, and some from everywhere, instead of shadows and reflections."""
+        self.plain = True
+        self.server.scene.configure_default_lights(cast_shadow=False)
+        self.server.scene.configure_environment_map(hdri=None)
+        self.server.scene.add_light_ambient("/light", intensity=1.2)
+
+    def _heard(self, said: dict[str, str]) -> None:
+        """A page says which frame it has drawn, how many milliseconds a picture takes, and whether it is drawn in software."""
+        if said.get("frame", "").isdigit():
+            gap = int(said["gap"]) / 1000 if said.get("gap", "").isdigit() else 0.0
+            self.pace.seen(said.get("who", ""), int(said["frame"]), gap=gap)
+        if said.get("soft") == "1" and self.plain is None:
+            self._dim()
 
     def _set_stages(self) -> None:
         """A stage for each player; a new one where other bodies have come."""
@@ -157,46 +152,8 @@ class LivePage:
             self._homes[body] = self.player.footage.centre(body, self.player.start)
         return self._homes[body]
 
-    # -- for those who opened it -------------------------------------------------------------------------------------
-
-    def show(self) -> "LivePage":
-        """Open the address in the browser of this machine."""
-        webbrowser.open(self.address)
-        return self
-
-    def wait(self) -> None:
-        """Until Ctrl-C."""
-        try:
-            while not self._stop.wait(0.5):
-                pass
-        except KeyboardInterrupt:
-            pass
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        if self._stop.is_set():
-            return
-        self._stop.set()
+    def _ending(self) -> None:
         self._clock.join(2.0)
-        with contextlib.redirect_stdout(io.StringIO()):
-            self.server.stop()
-
-    def __enter__(self) -> "LivePage":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<a live page of {self.player.footage.name!r}: {self.address}>"
-
-
-def _welcome(client: Any) -> None:
-    """Each client has its own colours: the page's script ticks this box for those who like the dark."""
-    dark = client.gui.add_checkbox("dark", False, order=1e9)
-
-    @dark.on_update
-    def _(event: Any) -> None:
-        look = {"show_logo": False, "show_share_button": False, "brand_color": (31, 95, 139)}
-        client.gui.configure_theme(dark_mode=event.target.value, **look)

@@ -1,14 +1,15 @@
 """How many frames a second: as many as the slowest page can draw.
 
-Frames are numbered, and pages say which they have seen. Without that a browser that draws slowly, in software or on a small
-machine, would fall behind by as much as one cares to wait, for viser sends whatever it is given.
+Frames are numbered, and pages say which they have seen, and how long a picture takes them. Without that a browser that draws
+slowly, in software or on a small machine, would fall behind by as much as one cares to wait, for viser sends whatever it is given.
 """
 
 import threading
 import time
 
 FASTEST, SLOWEST = 60.0, 4.0  # frames a second
-LATE, EARLY = 0.4, 0.2  #       seconds between sending a frame and hearing of it; a quarter of a second passes between two words
+LATE, EARLY = 0.8, 0.5  #       seconds between sending a frame and hearing of it; a quarter of a second passes between two words
+SPARE = 1.25  #                 frames that are sent for each that is drawn: a page that gets faster must be able to show it
 FORGOTTEN = 3.0  #              seconds without a word: gone, or hidden behind another window
 
 
@@ -17,6 +18,7 @@ class Pace:
         self.rate = FASTEST
         self._sent: dict[int, float] = {}
         self._pages: dict[str, tuple[float, int, float]] = {}  # when it spoke last, of which frame, and how late
+        self._gaps: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def sent(self, frame: int, now: float | None = None) -> None:
@@ -27,20 +29,24 @@ class Pace:
             for old in [f for f in self._sent if f < frame - 2000]:
                 del self._sent[old]
 
-    def seen(self, who: str, frame: int, now: float | None = None) -> None:
-        """A page has drawn it."""
+    def seen(self, who: str, frame: int, now: float | None = None, gap: float = 0.0) -> None:
+        """A page has drawn it; `gap` are the seconds between two of its pictures."""
         now = time.perf_counter() if now is None else now
         with self._lock:
             when = self._sent.get(frame)
             if when is None:
                 return
             self._pages[who] = (now, frame, now - when)
+            self._gaps[who] = gap
             self._pages = {page: told for page, told in self._pages.items() if now - told[0] < FORGOTTEN}
+            slowest = max(self._gaps.get(page, 0.0) for page in self._pages)
+            most = min(FASTEST, max(SLOWEST, SPARE / slowest)) if slowest > 0 else FASTEST
             late = max(told[2] for told in self._pages.values())
             if late > LATE:
                 self.rate = max(SLOWEST, 0.7 * self.rate)
             elif late < EARLY:
-                self.rate = min(FASTEST, 1.15 * self.rate + 0.5)
+                self.rate = 1.15 * self.rate + 0.5
+            self.rate = min(self.rate, most)
 
     def waiting(self, frame: int, now: float | None = None) -> bool:
         """Whether some page is so far behind that nothing more should be sent for now."""
@@ -51,4 +57,4 @@ class Pace:
                 return False
             oldest = min(told[1] for told in behind)
             unseen = [when for number, when in self._sent.items() if number > oldest]
-            return bool(unseen) and now - min(unseen) > 4 * LATE
+            return bool(unseen) and now - min(unseen) > 2 * LATE

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from carom.live.footage import CURVE_POINTS, Curves
-from carom.live.player import SPEEDS, Player
+from carom.live.player import ALL, SPEEDS, Player
 from carom.report.plots import envelope
 
-NOBODY = "nothing"
+NOBODY, EVERYTHING = "nothing", "everything"
+FEW = 200  # bodies to choose from
 STROKES = ("#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#777777")
 NOW = "#d9480f"
 
@@ -56,7 +57,8 @@ class Panel:
     def _view_controls(self) -> None:
         gui, player = self.gui, self.player
         bodies = player.footage.bodies
-        self.names = {f"{i + 1}: {name}": i for i, name in enumerate(bodies)}
+        every = {EVERYTHING: ALL} if len(bodies) > 1 else {}
+        self.names = every | {f"{i + 1}: {name}": i for i, name in enumerate(bodies[:FEW])}
         first = next((name for name, i in self.names.items() if i == player.follow), NOBODY)
         follow = gui.add_dropdown("follow", (NOBODY, *self.names), initial_value=first)
         follow.on_update(lambda event: setattr(player, "follow", self.names.get(event.target.value)))
@@ -69,7 +71,7 @@ class Panel:
 
     def _chart(self, curves: Curves) -> Any:
         t, lines = thinned(curves)
-        series = [{"label": "t"}]
+        series: list[dict[str, Any]] = [{"label": "t"}]
         for k, name in enumerate(lines):
             series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
         series.append({"label": "now", "stroke": NOW, "width": 2, "points": {"show": True, "size": 9, "fill": NOW}})

@@ -1,4 +1,4 @@
-"""The page of `carom play`: the player, and beside it knobs, methods, hands, and what was played to take home."""
+"""The page of `carom play`: the player, and beside it knobs, methods, hands, bodies to add, and what was played to take home."""
 
 import contextlib
 import shutil
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from carom.live.footage import Curves
+from carom.live.ground import Ground
 from carom.live.knobs import STEPS, SUITS, Knob
 from carom.live.live_page import LivePage
 from carom.live.panel import STROKES, scales_of, thinned
-from carom.live.playground import Playground
 
 NONE = "none"
 
@@ -21,7 +21,7 @@ NONE = "none"
 class PlayPage:
     """A playground in the browser. One thread computes; the page's clock draws; hands arrive on viser's threads."""
 
-    def __init__(self, ground: Playground, *, host: str = "127.0.0.1", port: int = 0, plain: bool = False):
+    def __init__(self, ground: Ground, *, host: str = "127.0.0.1", port: int = 0, plain: bool | None = None):
         self.ground = ground
         self.page = LivePage(ground.player, title=f"carom play {ground.name}", host=host, port=port, plain=plain)
         self.page.cast = lambda: ground.players
@@ -34,7 +34,7 @@ class PlayPage:
         gui = self.page.server.gui
         with gui.add_folder("play", order=2):
             self._controls(gui)
-        self.both = gui.add_folder("both methods", order=2.5, visible=False)
+        self.both = gui.add_folder("side by side", order=2.5, visible=False)
         self.page.work.append(self._tell)
         self._stop = threading.Event()
         self._worker = threading.Thread(target=self._compute, name="carom playground", daemon=True)
@@ -49,17 +49,30 @@ class PlayPage:
         self.refused = gui.add_text("refused", "", disabled=True, multiline=True, visible=False)
         for knob in ground.knobs.values():
             self.sliders[knob.name] = self._slider(gui, knob)
-        names = tuple(ground.methods)
-        method = gui.add_dropdown("method", names, initial_value=SUITS)
-        method.on_update(lambda event: ground.choose(method=event.target.value))
+        if ground.shapes:
+            self._adding(gui)
+        if ground.choices:
+            method = gui.add_dropdown("method", ground.choices, initial_value=SUITS)
+            method.on_update(lambda event: ground.choose(method=event.target.value))
         paces = {f"{s:g} × {ground.takes[0].model.dt:g}": s for s in STEPS}
         pace = gui.add_dropdown("dt", tuple(paces), initial_value=f"1 × {ground.takes[0].model.dt:g}")
         pace.on_update(lambda event: ground.choose(pace=paces[event.target.value]))
-        beside = gui.add_dropdown("beside it", (NONE, *names), initial_value=NONE, hint="the same start with a second method")
+        beside = gui.add_dropdown(
+            "beside it", (NONE, *ground.methods), initial_value=NONE, hint="the same start, done in another way"
+        )
         beside.on_update(lambda event: ground.choose(other=None if event.target.value == NONE else event.target.value))
         gui.add_button("Restart").on_click(lambda _: ground.restart())
         gui.add_button("Save as a run").on_click(self._save)
-        gui.add_button("Save as a script").on_click(lambda event: _send(event, f"{ground.name}.py", ground.script().encode()))
+        if ground.script() is not None:
+            script = lambda: (ground.script() or "").encode()  # noqa: E731
+            gui.add_button("Save as a script").on_click(lambda event: _send(event, f"{ground.name}.py", script()))
+
+    def _adding(self, gui: Any) -> None:
+        """A body that is let fall into the world."""
+        ground = self.ground
+        shape = gui.add_dropdown("shape to add", ground.shapes, initial_value=ground.shapes[0])
+        size = gui.add_slider("size to add", 0.25 * ground.size, 4 * ground.size, 0.05 * ground.size, ground.size)
+        gui.add_button("Add a body").on_click(lambda _: ground.add_body(shape.value, size.value))
 
     def _slider(self, gui: Any, knob: Knob) -> Any:
         ground = self.ground
@@ -140,7 +153,7 @@ class PlayPage:
         self.close()
 
 
-def energies(ground: Playground) -> Curves:
+def energies(ground: Ground) -> Curves:
     """The energies of two takes at the times of the first."""
     one, two = (player.footage.curves[0] for player in ground.players[:2])
     names = (ground.method, ground.other if ground.other != ground.method else f"{ground.other} (again)")

@@ -8,7 +8,14 @@ import numpy as np
 from carom.live.footage import Footage
 
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+ALL = -1  # to follow: the middle of everything that moves
 GLOW = 0.15  # seconds for which an impact is seen
+THRIFT, HURRY = 0.3, 0.06  # seconds that footage is made to last while more of it is computed; while a hand waits for an answer
+
+
+def natural_speed(duration: float) -> float:
+    """As fast as it is, if that takes neither a moment nor minutes; otherwise so that it takes about ten seconds."""
+    return 1.0 if 2 <= duration <= 60 else min(SPEEDS, key=lambda s: abs(np.log(duration / s / 10)))
 
 
 @dataclass
@@ -19,16 +26,16 @@ class Player:
     speed: float = 1.0
     now: float = field(init=False)
     playing: bool = field(default=False, init=False)
-    follow: int | None = None  #           the body that the view goes with
+    follow: int | None = None  #           the body that the view goes with, or ALL
     growing: bool = False  #               more footage is on its way: the end is not the end
+    thrift: float = field(default=THRIFT, init=False)
     _glow: float = field(default=0.0, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.now = self.start
-        duration = self.end - self.start
-        if not self.growing and duration > 0:  # as fast as it is, if that takes neither a moment nor minutes
-            self.speed = 1.0 if 2 <= duration <= 60 else min(SPEEDS, key=lambda s: abs(np.log(duration / s / 10)))
+        if not self.growing and self.end > self.start:
+            self.speed = natural_speed(self.end - self.start)
 
     @property
     def start(self) -> float:
@@ -45,8 +52,8 @@ class Player:
 
     @property
     def waiting(self) -> bool:
-        """Played to the end of what there is, and more is coming."""
-        return self.playing and self.growing and self.now >= self.end
+        """Played nearly to the end of what there is, and more is coming: it goes as fast as that is computed."""
+        return self.playing and self.growing and self.end - self.now < self.speed * self.thrift
 
     def take(self, footage: Footage, growing: bool | None = None) -> None:
         """Other footage, or more of the same; time stays what it is, if there is such a time."""
@@ -68,7 +75,10 @@ class Player:
             self._glow = max(0.0, self._glow - seconds)
             if not self.playing:
                 return
-            before, self.now = self.now, min(self.now + self.speed * seconds, self.end)
+            step = self.speed * seconds
+            if self.growing:  # slower towards the end of what there is, instead of halting there until more has come
+                step = min(step, (self.end - self.now) * min(1.0, seconds / self.thrift))
+            before, self.now = self.now, min(self.now + step, self.end)
             if np.any((self.footage.hits > before) & (self.footage.hits <= self.now)):
                 self._glow = GLOW  # an impact is seen however many frames a second there are
             if self.now >= self.end and not self.growing:

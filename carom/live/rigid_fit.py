@@ -46,6 +46,35 @@ def prism(outline: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([ring - aside, ring + aside]), np.concatenate([cap, cap[:, ::-1] + m, sides])
 
 
+def wheel(rim: np.ndarray, middle: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
+    """A closed rim [m, 3] about a middle as a solid like `prism`, its two faces in sectors; as many triangles on each side of any
+    line through the middle, so that it can be painted."""
+    ring = rim[:-1] if np.allclose(rim[0], rim[-1]) else rim
+    m = len(ring)
+    aside = np.array([0.0, depth, 0.0])
+    i, j = np.arange(m), (np.arange(m) + 1) % m
+    hub = np.full(m, 2 * m)
+    sides = np.concatenate([np.stack([i, i + m, j + m], axis=1), np.stack([i, j + m, j], axis=1)])
+    faces = np.concatenate([np.stack([hub, i, j], axis=1), np.stack([hub + 1, j + m, i + m], axis=1)])
+    return np.concatenate([ring - aside, ring + aside, [middle - aside, middle + aside]]), np.concatenate([faces, sides])
+
+
+def outward(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray | None:
+    """The triangles [f, 3] of a closed surface, all of them looking outwards: what is behind them need not be drawn. None if it is
+    not closed, or not one-sided. Corners at one place are one corner: the poles of a globe."""
+    places, corner = np.unique(
+        np.round(vertices / max(float(np.max(np.abs(vertices))), 1e-300), 9) + 0.0, axis=0, return_inverse=True
+    )
+    faces = corner.ravel()[triangles]
+    true = faces[(faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])]
+    there = np.concatenate([true[:, [0, 1]], true[:, [1, 2]], true[:, [2, 0]]]) @ [len(places), 1]
+    back = np.concatenate([true[:, [1, 0]], true[:, [2, 1]], true[:, [0, 2]]]) @ [len(places), 1]
+    if len(np.unique(there)) != len(there) or not np.array_equal(np.sort(there), np.sort(back)):
+        return None
+    a, b, c = (vertices[triangles[:, k]] for k in range(3))
+    return triangles if float(np.sum(a * np.cross(b, c))) > 0 else triangles[:, ::-1]
+
+
 def _area(ring: np.ndarray) -> float:
     x, y = ring.T
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))

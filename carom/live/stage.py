@@ -58,7 +58,7 @@ class Stage:
         solids = [self.footage.solids[i] for i in group]
         first, moves = solids[0], solids[0].body >= 0
         sizes = np.array([_size(s) for s in solids])
-        colours = np.array([COLOURS[s.body % len(COLOURS)] if moves else GREY for s in solids], np.uint8)
+        colours = np.array([s.shade * COLOURS[s.body % len(COLOURS)] if moves else GREY for s in solids]).astype(np.uint8)
         handle = self.scene.add_batched_meshes_simple(
             f"{self.root}/{'bodies' if moves else 'scenery'}-{group[0]}",
             first.vertices / _size(first),
@@ -68,8 +68,8 @@ class Stage:
             batched_scales=sizes.astype(np.float32),
             batched_colors=colours,
             lod="off",
-            flat_shading=len(first.triangles) <= SMOOTH,
-            side="double",
+            flat_shading=self.footage.flat or len(first.triangles) <= SMOOTH,
+            side="front" if all(s.closed for s in solids) else "double",  # half the work where a processor draws
             cast_shadow=moves,
         )
         return _Batch(handle, group, [s.body for s in solids], colours, *_stacked(solids))

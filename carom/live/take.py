@@ -41,6 +41,10 @@ class Take:
     def end(self) -> float:
         return self.state.t
 
+    def stretch(self, speed: float, held: bool) -> float:
+        """How much of the motion is computed at once, for somebody who watches at this speed."""
+        return HELD if held else STRETCH
+
     def grow(self, seconds: float = STRETCH) -> Solution:
         """Compute a stretch more."""
         steps = int(np.clip(round(seconds / self.dt), 1, 4000))
@@ -63,8 +67,15 @@ class Take:
         self.state = State(float(run.t[-1]), run.q[-1], run.p[-1])
         self.failed = not run.status.ok
         seen = footage_of(run, self.footage)
-        self.footage = seen if self.footage is None else self.footage.followed_by(seen)
+        self.footage = seen if self.footage is None else self.footage.recent().followed_by(seen)
         return run
+
+    def become(self, model: Model) -> None:
+        """Go on as another model, with the position and the velocity that there are."""
+        self._looks_the_same(model)
+        self.state = state_with(model, self.state.t, self.state.q, velocity_of(self.model, self.state))
+        self.dt *= model.dt / self.model.dt
+        self.model = model
 
     def back_to(self, now: float) -> None:
         """Forget what was computed after `now`."""
@@ -81,8 +92,8 @@ class Take:
         assert self.footage is not None
         self.footage = replace(self.footage.until(self.state.t), ok=True, message="")
 
-    def pull(self, body: int, grab: np.ndarray, target: np.ndarray, seconds: float = HELD) -> None:
-        """A hand's spring, from the point `grab` of a body to `target`, acts for so long: its impulse, all at once."""
+    def pull(self, body: int, grab: np.ndarray, target: np.ndarray, speed: float = 1.0) -> None:
+        """A hand's spring, from the point `grab` of a body to `target`, acts for a short while: its impulse, all at once."""
         model, s = self.model, self.state
         n = len(s.p)
         nearest = int(np.argmin(np.linalg.norm(_body_points(model, s.q, s.t, body) - grab, axis=1)))
@@ -94,17 +105,20 @@ class Take:
         for k in range(n):
             delta = np.zeros(n)
             delta[k] = step
-            near = [s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), sign * delta) for sign in (1, -1)]
+            near = [
+                s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), jnp.asarray(sign * delta))
+                for sign in (1, -1)
+            ]
             ahead, behind = (where(np.asarray(q)) for q in near)
             jacobian[:, k] = (ahead - behind) / (2 * step)
-        speed, mobility = (
+        moving, mobility = (
             np.asarray(x) for x in _answers(model.system, _arrays(model.params), *_arrays((s.q, s.p, s.t, jacobian)))
         )
-        wanted = HAND**2 * (target - here) - 2 * HAND * speed
+        wanted = HAND**2 * (target - here) - 2 * HAND * moving
         force = np.linalg.pinv(mobility, rcond=1e-6) @ wanted
-        self.state = replace(s, p=s.p + seconds * jacobian.T @ force)
+        self.state = replace(s, p=s.p + HELD * jacobian.T @ force)
 
-    def looks_the_same(self, model: Model) -> None:
+    def _looks_the_same(self, model: Model) -> None:
         """Forget the footage if another model has another picture at the same configuration: a size was changed."""
         q, t = self.state.q, self.state.t
         before, after = (picture(m.shape, q, t, m.params) for m in (self.model, model))  # pyright: ignore[reportArgumentType]

@@ -1,17 +1,24 @@
-"""What `solution.view()`, `world.view(run)`, `carom view` and `carom play` open."""
+"""What `solution.view()`, `run.view()`, `world.view()`, `world.play()`, `carom view` and `carom play` open."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from carom.errors import InputError
-from carom.live.footage import of_solution, of_world
+from carom.bodies.march import march
+from carom.bodies.run import Settings, WorldRun
+from carom.bodies.world import World
+from carom.live.footage import of_solution
+from carom.live.ground import Ground
 from carom.live.live_page import LivePage
 from carom.live.play_page import PlayPage
 from carom.live.player import Player
 from carom.live.playground import Playground
 from carom.live.widget import Widget
+from carom.live.world_footage import of_world
+from carom.live.world_ground import WorldGround
+from carom.models import ALL, SCENES
+from carom.report.worlds import report as report_world
+from carom.results.store import load
 
 
 def in_notebook() -> bool:
@@ -21,13 +28,19 @@ def in_notebook() -> bool:
 
 
 def view_solution(
-    solution: Any, *, server: bool | None = None, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False
+    solution: Any,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
 ) -> LivePage | Widget:
     """Watch a run: a page in the browser of this machine; in a notebook a player in the cell, which needs no server.
 
     - `server`: True for a page, False for a player in a cell, wherever this is called.
     - `show`: open the page; otherwise look at `.address`. `host`: who may come, by default this machine alone.
-    - `plain`: no shadows and no reflections, for machines without a graphics processor.
+    - `plain`: no shadows and no reflections, for machines without a graphics processor; by default where the page finds none.
     """
     if server is False or (server is None and in_notebook()):
         return Widget.of(solution)
@@ -35,25 +48,51 @@ def view_solution(
     return page.show() if show else page
 
 
-def view_world(world: Any, run: Any, *, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False) -> LivePage:
-    """Watch a run of a world."""
-    page = LivePage(Player(of_world(world, run)), host=host, port=port, plain=plain)
+def view_run(
+    run: WorldRun,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
+) -> LivePage | Widget:
+    """Watch a run of a world; the same as `view_solution`."""
+    if server is False or (server is None and in_notebook()):
+        return Widget(report_world(run))
+    films = None if run.film is None else run.animate
+    page = LivePage(Player(of_world(run)), host=host, port=port, films=films, plain=plain)
     return page.show() if show else page
 
 
-def play(
-    name: str, factory: Callable[..., Any], *, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False
-) -> PlayPage:
-    """Play with a model."""
-    page = PlayPage(Playground(name, factory), host=host, port=port, plain=plain)
+def view_world(world: World, run: WorldRun | None = None, **options: Any) -> LivePage | Widget:
+    """Watch a run of a world, or look at the world as it stands."""
+    return view_run(standing(world) if run is None else run, **options)
+
+
+def standing(world: World) -> WorldRun:
+    """A world at its start: a run of no steps."""
+    scene, state = world.scene()
+    return march(scene, state, 1.0, 0, Settings(), False)
+
+
+def play_world(world: World, dt: float, num_steps: int = 2000, **options: Any) -> PlayPage:
+    """Play with a world of one's own: a copy of it. `num_steps` is how long it usually runs; it says how fast one watches."""
+    return _play(WorldGround.of(world, dt, num_steps), **options)
+
+
+def play(name: str, **options: Any) -> PlayPage:
+    """Play with a model or a scene, by its name."""
+    return _play(WorldGround(name, SCENES[name]) if name in SCENES else Playground(name, ALL[name]), **options)
+
+
+def _play(ground: Ground, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool | None = None) -> PlayPage:
+    page = PlayPage(ground, host=host, port=port, plain=plain)
     return page.show() if show else page
 
 
-def view_file(path: str | Path, *, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool = False) -> LivePage:
-    """Watch a saved run, *.zarr or *.nc."""
-    from carom.results.store import load
-
-    page = view_solution(load(path), server=True, show=show, host=host, port=port, plain=plain)
-    if not isinstance(page, LivePage):
-        raise InputError(f"{str(path)!r} cannot be viewed")
+def view_file(path: str | Path, **options: Any) -> LivePage:
+    """Watch a saved run, *.zarr or *.nc, of a system or of a world."""
+    page = load(path).view(server=True, **options)
+    assert isinstance(page, LivePage)
     return page

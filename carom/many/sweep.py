@@ -46,6 +46,7 @@ def sweep(
     block: int | None = None,
     retries: int = 2,
     progress: bool | None = None,
+    watch: Callable[["Store"], None] | None = None,
     **options: Any,
 ) -> Any:
     """Run a model at many points; returns the results as an xarray dataset.
@@ -56,6 +57,7 @@ def sweep(
     - `out`: a *.zarr store; without it, the results are only returned.
     - `measure(solution)`: numbers and arrays by name (or `(dims, array)`); by default the end of the run and its energy error.
     - `workers`: processes, by default one per core; 0 runs here. `scheduler`: the address of a dask scheduler instead.
+    - `watch(store)` is called at the start and after every block: `store.read()` is the dataset so far, its `done` says how far.
     - `block`: points per block; `retries`: how often a block that fails is tried again.
     - `method`, by default what suits the model, and what else `solve` takes (`dt`, `num_steps`, `max_impacts`, `params`): the same
       at all points.
@@ -73,11 +75,15 @@ def sweep(
         store = Store(Path(out) if folder is None else folder / "sweep.zarr", job, axes, flat, block)  # pyright: ignore[reportArgumentType]
         tasks = [(number, [store.point(i) for i in indices]) for number, indices in store.unfinished()]
         failures = {}
+        if watch is not None:
+            watch(store)
         for number, result in run_blocks(partial(run_block, job), tasks, workers, scheduler, retries, store.size, progress):
             if isinstance(result, BaseException):
                 failures[number] = result
             else:
                 store.write(number, result)
+            if watch is not None:
+                watch(store)
         dataset = store.read()
     finally:
         if folder is not None:

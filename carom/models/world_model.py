@@ -1,6 +1,6 @@
 """A ready-made world: bodies as they stand at the start, with a step and a length that suit them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class WorldModel:
 
     def solve(self, **changes: Any) -> WorldRun:
         """Run it; `dt`, `num_steps` and everything else that `World.solve` takes can be replaced by name."""
-        return self.world.solve(**({"dt": self.dt, "num_steps": self.num_steps} | changes))
+        return replace(self.world.solve(**({"dt": self.dt, "num_steps": self.num_steps} | changes)), name=self.name)
 
     def film(self, run: WorldRun) -> Film:
         """All shapes through a run, and a line for each string: a distance or a rope."""

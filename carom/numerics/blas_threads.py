@@ -7,6 +7,7 @@ library is asked itself. Where it is another one, or none is found, nothing happ
 """
 
 import ctypes
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,17 +24,35 @@ NAMES = (
 )
 
 
+_lock = threading.Lock()
+_inside = 0
+_before: list[int] = []
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra of numpy and scipy in one thread, inside of this block."""
-    before = [get() for get, _ in _libraries()]
-    for _, put in _libraries():
-        put(1)
+    """Linear algebra of numpy and scipy in one thread, inside of this block. Several threads may be inside at once: the last that
+    leaves puts things back."""
+    global _inside, _before
+    with _lock:
+        if _inside == 0:
+            _before = threads()
+            for _, put in _libraries():
+                put(1)
+        _inside += 1
     try:
         yield
     finally:
-        for (_, put), count in zip(_libraries(), before, strict=True):
-            put(count)
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                for (_, put), count in zip(_libraries(), _before, strict=True):
+                    put(count)
+
+
+def threads() -> list[int]:
+    """How many threads each copy of OpenBLAS uses now; empty where there is none."""
+    return [get() for get, _ in _libraries()]
 
 
 @cache

@@ -7,6 +7,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
+from carom.bodies.run import WorldRun
 from carom.results.solution import Solution
 
 
@@ -22,6 +23,25 @@ def outcome(solution: Solution, rule: str) -> Table:
         "fallbacks": f"{s['fallbacks']}" + (" (near grazing: reflected without the energy balance)" if s["fallbacks"] else ""),
         "stepping": f"{s['seconds']:.2g} s, {s['microseconds_per_step']:.2f} µs per step",
         "compiling": f"{s['compile_seconds']:.1f} s",
+        "status": s["status"].replace("_", " "),
+    }
+    table = Table(title=s["name"], title_justify="left", show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, escape(value))
+    return table
+
+
+def world_outcome(run: WorldRun) -> Table:
+    """The numbers of one run of a world."""
+    s = run.summary()
+    rows = {
+        "bodies": f"{s['bodies']:,}",
+        "steps": f"{s['steps']:,} of {s['dt']:g}, to t = {s['t_end']:g}",
+        "contacts": f"{s['contacts']:,}, {s['impacts']:,} in impacts",
+        "energy": f"{s['energy_start']:.6g} at the start, {s['energy_end']:.6g} at the end",
+        "largest certificate": f"{s['certificate_max']:.1e}",
+        "largest depth": f"{s['depth_max']:.1e}",
+        "stepping": f"{s['seconds']:.2g} s, {1e3 * s['seconds'] / max(s['steps'], 1):.2f} ms per step",
         "status": s["status"].replace("_", " "),
     }
     table = Table(title=s["name"], title_justify="left", show_header=False)

@@ -91,8 +91,14 @@ def problem_of(run: Solution) -> Problem:
     """The problem of a run that was made before."""
     params = jax.tree.map(jnp.asarray, run.params)
     names, owner = _contacts(run.system, params, run.q.shape[1])
-    q, v, p, t = (jnp.asarray(x[0]) for x in (run.q, run.v, run.p, run.t))
+    q, p, t = (jnp.asarray(x[0]) for x in (run.q, run.p, run.t))
+    v = _velocity(run.system, params, q, p, t)  # not run.v: all of it would be compiled anew for every length of a run
     return Problem(run.system, q, v, p, t, params, names, owner, run.system.needs)
+
+
+@eqx.filter_jit
+def _velocity(system: System, params: Any, q, p, t):
+    return system.bind(params, q.shape[0]).velocity(q, p, t)
 
 
 @eqx.filter_jit

@@ -10,7 +10,6 @@ from carom.bodies.dense_newton import Dense, newton
 from carom.bodies.pivoting import pivot
 from carom.bodies.stepping import Stepper
 from carom.bodies.world import World
-from carom.numerics.blas_threads import _libraries, one_thread
 
 
 def _sliding_cube(rng, friction):
@@ -49,13 +48,6 @@ def test_of_four_corners_that_disagree_one_opens(friction):
         assert np.max(np.abs(brake)) <= 1e-13
         assert np.any(u[:, 0] > 1e-12)  # not all four can carry
     assert friction == 0 or missed > 0  # control: with friction some are not solved without pivots
-
-
-def test_linear_algebra_in_one_thread_and_then_as_before():
-    counts = [get() for get, _ in _libraries()]
-    with one_thread():
-        assert all(get() == 1 for get, _ in _libraries())
-    assert [get() for get, _ in _libraries()] == counts
 
 
 @pytest.mark.stress

@@ -24,10 +24,14 @@ def call(*arguments):
 def test_list_shows_every_model_with_its_source():
     result = call("list")
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in carom.models.ALL)
+    assert all(name in result.stdout for name in (*carom.models.ALL, *carom.models.SCENES))
     assert "fetecau2003" in result.stdout
     told = json.loads(call("list", "--json").stdout)
-    assert list(told) == list(carom.models.ALL) and told["cradle"]["parameters"]["n"] == 3
+    assert (
+        list(told) == [*carom.models.ALL, *carom.models.SCENES]
+        and told["dice"]["parameters"]["count"] == 3
+        and told["cradle"]["parameters"]["n"] == 3
+    )
     portrait = call("list", "cradle").stdout
     assert "spacing" in portrait and "(−1/3, 2/3, 2/3)" in portrait
 

@@ -1,17 +1,12 @@
 """The gallery's pages: a choice of parameters that works from a folder, in a real browser."""
 
-import os
-
 import pytest
-from browser import PROGRAM, Browser
+from browser import Browser, needs_browser
 
 import carom
 from carom.live.gallery import axes_of, write_gallery
 from carom.report.choices import write_choices
 
-needs_browser = pytest.mark.skipif(
-    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
-)
 EVIL = "<img src=x onerror='window.hacked = 1'>"
 
 

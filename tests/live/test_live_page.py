@@ -1,84 +1,32 @@
 """The live page in a real browser: it opens, plays, scrubs; a knob and a hand change the motion; strangers stay outside."""
 
-import json
-import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import websocket
-from browser import PROGRAM, Browser
+from browser import Browser, needs_browser
+from live_pages import button, on_screen, says, slide, until, visit
 
 import carom
 from carom.drawing import dots, line
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
-needs_browser = pytest.mark.skipif(
-    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
-)
 
-from carom.live.live_page import LivePage  # noqa: E402
-from carom.live.play_page import PlayPage  # noqa: E402
-from carom.live.playground import Playground  # noqa: E402
-from carom.live.viewing import view_file  # noqa: E402
+from carom.live.live_page import LivePage
+from carom.live.play_page import PlayPage
+from carom.live.playground import Playground
+from carom.live.viewing import view_file
 
 EVIL = "<img src=x onerror='window.hacked = 1'><b>evil</b>"
-
-
-def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not ask():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
 def played():
     with PlayPage(Playground("particle", carom.models.particle), plain=True) as page:
         yield page
-
-
-def visit(browser: Browser, page: LivePage, dark: bool = False, width: int = 640, height: int = 480) -> None:
-    """Open a page, small: chromium draws in software here."""
-    browser.complaints.clear()
-    browser.requests.clear()
-    browser.size(width, height)
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-    browser.call("Page.navigate", url=page.address)
-    browser.wait("!!document.querySelector('canvas') && !!document.querySelector('[data-carom-frame]')", 40)
-    until(lambda: page.clients >= 1)
-
-
-def button(browser: Browser, name: str) -> None:
-    browser.run(f"[...document.querySelectorAll('button')].find(b => b.textContent.trim() === {json.dumps(name)}).click()")
-
-
-def slide(browser: Browser, name: str, keys: list[str]) -> None:
-    """Move a slider as the keyboard does."""
-    handle = f"document.querySelector('[role=slider][aria-label={json.dumps(name)}]')"
-    browser.wait(f"!!{handle}", 40)  # the panel comes after the scene
-    browser.run(f"{handle}.focus()")
-    for key in keys:
-        press(browser, key, key, {"Home": 36, "End": 35}[key])
-
-
-def press(browser: Browser, key: str, code: str, number: int) -> None:
-    for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
-
-
-def says(browser: Browser, text: str) -> None:
-    browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", 40)
 
 
 # -- who may look --------------------------------------------------------------------------------------------------------
@@ -177,7 +125,7 @@ def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
     visit(browser, page, width=900)  # the panel must not lie over the particle
     browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1", 40)  # viser fades in its scene
     time.sleep(1.0)  # its camera is told to the server where it is, not where it is going
-    place = _on_screen(page, ground.player.footage.centre(0, ground.player.now))
+    place = on_screen(page, ground.player.footage.centre(0, ground.player.now))
     ground.player.speed = 0.25
     high = place[0], place[1] - 90
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
@@ -198,23 +146,6 @@ def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < top - 0.1, 60)  # let go, it falls
     ground.player.play(False)
     ground.player.speed = 1.0
-
-
-def _on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:
-    """Where on the screen a point of the first stage is seen."""
-    client = max(page.server.get_clients().items())[1]  # the newest: one that was left may not be gone yet
-    camera = client.camera
-    w, x, y, z = camera.wxyz
-    turn = np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-    seen = turn.T @ (point + np.asarray(page.stages[0].frame.position) - camera.position)  # x right, y down, z ahead
-    scale = 0.5 * camera.image_height / np.tan(camera.fov / 2)
-    return camera.image_width / 2 + scale * seen[0] / seen[2], camera.image_height / 2 + scale * seen[1] / seen[2]
 
 
 @needs_browser

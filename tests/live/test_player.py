@@ -7,10 +7,12 @@ import pytest
 
 import carom
 from carom.drawing import film, line, mesh
-from carom.live.footage import Curves, Footage, of_solution, of_world, pieces
+from carom.live.footage import Curves, Footage, of_solution, pieces
 from carom.live.pacing import EARLY, LATE, Pace
 from carom.live.player import SPEEDS, Player
-from carom.live.rigid_fit import ears, fit, prism, quaternions_of
+from carom.live.rigid_fit import ears, fit, outward, prism, quaternions_of, wheel
+from carom.live.viewing import standing
+from carom.live.world_footage import of_world
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +91,33 @@ def test_a_prism_is_closed_and_has_its_volume():
     assert len(cut) == 3 and min(areas) > 0 and sum(areas) == pytest.approx(10.0)
 
 
+def test_a_closed_surface_is_known_and_turned_outwards():
+    """Only then its far side is left out: a bowl, a sheet and a body with a hole are seen from both sides."""
+    ring = np.array([[np.cos(a), 0, np.sin(a)] for a in np.linspace(0, 2 * np.pi, 13)])
+    vertices, triangles = wheel(ring, np.zeros(3), 0.2)
+    a, b, c = (vertices[triangles[:, k]] for k in range(3))
+    assert np.sum(a * np.cross(b, c)) / 6 == pytest.approx(0.4 * 3.0, rel=1e-12)  # a regular 12-gon has the area 3
+    assert np.array_equal(outward(vertices, triangles), triangles)
+    assert np.array_equal(outward(vertices, triangles[:, ::-1]), triangles)  # it was inside out
+    assert outward(vertices, triangles[1:]) is None
+    globe = of_world(standing(_ball())).solids
+    assert all(solid.closed for solid in globe if solid.body == 0) and not any(solid.closed for solid in globe if solid.body < 0)
+
+
+def _ball() -> carom.World:
+    world = carom.World()
+    world.fix(carom.shapes.HalfSpace())
+    world.add(carom.shapes.Sphere(1.0), mass=1.0, position=(0, 0, 2))
+    return world
+
+
 def test_a_world_is_where_its_run_has_it():
     world = carom.World(gravity=(0, 0, -9.81))
     world.fix(carom.shapes.HalfSpace())
     world.add(carom.shapes.Box(0.2, 0.1, 0.1), density=1000, position=(0, 0, 0.3), spin=(3, 1, 2), velocity=(1, 0, 0), name="box")
     world.material(friction=0.3, restitution=0.2)
     run = world.solve(dt=2e-3, num_steps=150)
-    footage = of_world(world, run)
+    footage = of_world(run)
     solid = next(s for s in footage.solids if s.name == "box")
     reel = world.film(run)
     box = next(i for i, part in enumerate(reel.parts) if not part.fixed)
@@ -218,5 +240,8 @@ def test_a_slow_page_is_sent_fewer_frames_and_a_quick_one_more():
         pace.sent(frame, now=float(frame))
         pace.seen("slow", frame, now=frame + 0.5 * EARLY)
     assert pace.rate == 60.0
+    pace.seen("slow", 59, now=59.2, gap=0.05)  # it draws twenty pictures a second
+    assert pace.rate == pytest.approx(25.0)
+    pace.seen("slow", 59, now=59.2, gap=1 / 60)
     pace.sent(60, now=60.0)
     assert not pace.waiting(60, now=60.1) and pace.waiting(60, now=62.0) and not pace.waiting(60, now=90.0)  # it has gone by then

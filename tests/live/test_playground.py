@@ -118,7 +118,8 @@ def test_a_run_that_fails_stays_and_says_why():
 
 def test_every_model_has_knobs_and_methods():
     for name, factory in carom.models.ALL.items():
-        knobs, methods = knobs_of(factory), methods_for(factory())
+        model = factory()
+        knobs, methods = knobs_of(factory, model.params), methods_for(model)
         assert SUITS in methods and (knobs or name == "star_in_space"), name
         for knob in knobs.values():
             assert knob.low <= knob.value <= knob.high and knob.low < knob.high, (name, knob)

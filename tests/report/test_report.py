@@ -1,12 +1,11 @@
 """The report in a real browser: it plays, scrubs, zooms, fits a phone, is dark and light, and loses no impact."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import PROGRAM, Browser
+from browser import needs_browser
 
 import carom
 from carom.drawing import dots, line, mesh
@@ -14,17 +13,6 @@ from carom.report.html import report
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 EVIL = "</script><script>window.hacked = 1</script><b>'\"&"
-
-needs_browser = pytest.mark.skipif(
-    PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,19 @@
+// Where a processor draws instead of a graphics card, a moving picture matters more than a sharp one: no smoothing of edges, and half
+// the resolution as soon as viser finds that pictures come slowly (it multiplies what it is told here).
+const soft = (() => {
+  const probe = document.createElement("canvas").getContext("webgl2");
+  const known = probe?.getExtension("WEBGL_debug_renderer_info");
+  const name = known ? probe.getParameter(known.UNMASKED_RENDERER_WEBGL) : "";
+  probe?.getExtension("WEBGL_lose_context")?.loseContext();
+  if (!/swiftshader|llvmpipe|softpipe|software|basic render/i.test(name)) return false;
+  const sharp = window.devicePixelRatio;
+  Object.defineProperty(window, "devicePixelRatio", { get: () => 0.5 * sharp });
+  const open = HTMLCanvasElement.prototype.getContext;
+  HTMLCanvasElement.prototype.getContext = function (kind, options) {
+    return open.call(this, kind, kind.startsWith("webgl") ? { ...options, antialias: false } : options);
+  };
+  return true;
+})();
 // What carom adds to viser's page: names for controls that have none, the reader's colours, and a title.
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -29,14 +45,17 @@
     setTimeout(() => { waiting = false; look(); }, 150);
   }).observe(document.documentElement, { childList: true, subtree: true });
 })();
-// What this page has seen so far, said four times a second: the server sends no more than the slowest page can draw.
+// What this page has seen so far, and how long a picture takes it, said four times a second: the server sends no more than the slowest
+// page can draw.
 (() => {
   const who = Math.floor(Math.random() * 1e9).toString();
-  let last = "";
+  let last = "", gap = 0;
+  const measure = () => requestAnimationFrame((a) => requestAnimationFrame((b) => { gap = gap ? 0.6 * gap + 0.4 * (b - a) : b - a; }));
   setInterval(() => {
     const frame = document.querySelector("[data-carom-frame]")?.dataset.caromFrame ?? "";
     if (!frame || frame === last || document.hidden) return;
     last = frame;
-    fetch(`/seen?who=${who}&frame=${frame}`, { cache: "no-store" }).catch(() => {});
+    measure();
+    fetch(`/seen?who=${who}&frame=${frame}&gap=${Math.round(gap)}&soft=${soft ? 1 : 0}`, { cache: "no-store" }).catch(() => {});
   }, 250);
 })();

@@ -1,0 +1,133 @@
+"""`carom play SCENE` and `world.play()` without a page: a world that goes on, with knobs, hands, and bodies that are added."""
+
+import copy
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from carom.bodies.world import World
+from carom.live.ground import Ground
+from carom.live.knobs import SUITS
+from carom.live.player import ALL, natural_speed
+from carom.live.world_parts import SHAPES, Addition, alike, changed, usual, world_knobs
+from carom.live.world_take import WorldTake
+from carom.models.world_model import WorldModel
+
+BESIDE = {SUITS: 1.0, "half of dt": 0.5, "a quarter of dt": 0.25, "twice dt": 2.0}  # what can be compared, times the step
+
+
+class WorldGround(Ground):
+    """A world that plays. `factory` makes it, from its start, as often as it is asked for."""
+
+    follow = ALL
+
+    def __init__(self, name: str, factory: Callable[..., WorldModel], known: bool = True):
+        self.factory, self.known = factory, known
+        model = factory()
+        self.size, self.density = usual(model.world)
+        self.shapes = tuple(SHAPES[model.world.dim])
+        self._count = len(model.world.bodies)
+        super().__init__(name, world_knobs(factory, model.world), BESIDE, natural_speed(model.dt * model.num_steps))
+
+    @classmethod
+    def of(cls, world: World, dt: float, num_steps: int = 2000) -> "WorldGround":
+        """A world of one's own, which stays as it is: a copy plays."""
+        kept = copy.deepcopy(world)
+        return cls("world", lambda: WorldModel("world", "", copy.deepcopy(kept), dt, num_steps), known=False)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return ()
+
+    def model(self, values: dict[str, float] | None = None) -> WorldModel:
+        values = self.values if values is None else values
+        return make(self.factory, {k: int(v) if self.knobs[k].whole else v for k, v in values.items() if v != self.knobs[k].value})
+
+    def _take(self, method: str) -> WorldTake:
+        model = self.model()
+        self._count = len(model.world.bodies)
+        return WorldTake(model, self.pace * BESIDE[method] * model.dt, self._told())
+
+    def _told(self) -> dict[str, float]:
+        """The values that are not what they were."""
+        return {k: int(v) if self.knobs[k].whole else v for k, v in self.values.items() if v != self.knobs[k].value}
+
+    def _same_start(self, old: WorldModel, new: WorldModel) -> bool:
+        return len(new.world.bodies) == self._count and alike(old.world, new.world, self._count) and old.dt == new.dt
+
+    def _go_on(self, model: WorldModel) -> None:
+        for take in self.takes:
+            take.values = self._told()
+        super()._go_on(model)
+
+    # -- one body more -----------------------------------------------------------------------------------------------
+
+    def add_body(self, shape: str, size: float | None = None) -> None:
+        """Let a body fall from above what is there, in the middle of what moves."""
+        with self.lock:
+            self._guarded(lambda: self._add(shape, self.size if size is None else size))
+
+    def _add(self, shape: str, size: float) -> None:
+        for take, player in zip(self.takes, self.players, strict=True):
+            take.back_to(player.now)
+            where = _above(take, size)
+            take.add(Addition(f"added {len(take.added) + 1}", shape, size, self.density, where))
+            take.grow(take.stretch(player.speed, False))
+        self._show()
+
+    # -- what was played ---------------------------------------------------------------------------------------------
+
+    def _tell(self, fresh: bool = False) -> None:
+        """Takes of worlds keep their own story."""
+
+    def save(self, path: str | Path) -> Path:
+        """What was computed since bodies were last added, as much of it as the page remembers."""
+        with self.lock:
+            return self.takes[0].whole().save(path)
+
+    def script(self) -> str | None:
+        if not self.known:
+            return None  # how the world was described is not known here
+        with self.lock:
+            take = self.takes[0]
+            rows = ",\n    ".join(json.dumps(asdict(stretch)) for stretch in take.story).replace("null", "None")
+            rows = rows.replace(": true", ": True").replace(": false", ": False")
+            return SCRIPT.format(name=self.name, rows=rows, dt=take.dt)
+
+
+def make(factory: Callable[..., WorldModel], values: dict[str, float]) -> WorldModel:
+    """The world with these numbers: arguments of its function, and what every world has."""
+    own = inspect.signature(factory).parameters
+    model = factory(**{name: value for name, value in values.items() if name in own})
+    return changed(model, {name: value for name, value in values.items() if name not in own})
+
+
+def _above(take: WorldTake, size: float) -> tuple[float, ...]:
+    """A place with nothing below it that is higher."""
+    scene, state, d = take.scene, take.state, take.scene.dim
+    x, reach = state.x[scene.free], scene.reach[scene.free]
+    middle = np.median(x[:, : d - 1], axis=0)
+    near = np.linalg.norm(x[:, : d - 1] - middle, axis=1) < reach + 1.5 * size
+    top = np.max((x[:, d - 1] + reach)[near]) if np.any(near) else np.min(x[:, d - 1] - reach)
+    return (*middle.tolist(), float(top + 2.5 * size))
+
+
+SCRIPT = '''"""What was played with {name}: stretch after stretch, bodies that were added and pulls of the hand included."""
+
+import carom
+from carom.live.world_ground import make
+from carom.live.world_take import replay
+
+STRETCHES = [
+    {rows},
+]
+
+runs = replay(lambda values: make(carom.models.{name}, values), STRETCHES, dt={dt!r})
+for run in runs:
+    print(f"to t = {{run.t[-1]:.6g}}: {{run}}")
+print("x =", runs[-1].x[-1, -1])
+'''

@@ -1,0 +1,105 @@
+"""What can be put into a world that plays: shapes to choose from, and worlds with other gravity and other materials."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from carom.bodies.scene import FREE
+from carom.bodies.shapes import Box, Capsule, Disc, Polygon, Segment, Sphere
+from carom.bodies.shapes.shape import Shape, together
+from carom.bodies.world import World
+from carom.live.knobs import Knob, knobs_of
+from carom.models.world_model import WorldModel
+
+# A name to choose, and the shape of that half size: in space, and in the plane.
+SHAPES: dict[int, dict[str, Callable[[float], Shape]]] = {
+    3: {
+        "ball": lambda r: Sphere(r),
+        "cube": lambda r: Box(2 * r, 2 * r, 2 * r),
+        "brick": lambda r: Box(2 * r, r, r),
+        "pill": lambda r: Capsule(0.5 * r, 2 * r),
+    },
+    2: {
+        "disc": lambda r: Disc(r),
+        "square": lambda r: Polygon.box(2 * r, 2 * r),
+        "brick": lambda r: Polygon.box(2 * r, r),
+        "pill": lambda r: Segment((-r, 0.0), (r, 0.0), 0.5 * r),
+    },
+}
+GLOBAL = ("gravity", "friction", "restitution")  # numbers of any world, where its function has no such argument
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A body that was put into a world: a shape of `SHAPES` of that half size, and where it starts."""
+
+    name: str
+    shape: str
+    size: float
+    density: float
+    position: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "position", tuple(self.position))  # a list, where it comes from JSON
+
+
+def place(world: World, addition: Addition) -> None:
+    """Put it there."""
+    shape = SHAPES[world.dim][addition.shape](addition.size)
+    world.add(shape, density=addition.density, position=addition.position, name=addition.name)
+
+
+def usual(world: World) -> tuple[float, float]:
+    """Half the size, and the density, of a usual body of a world."""
+    free = [spec for spec in world.bodies if spec.kind == FREE]
+    sizes = [max(np.linalg.norm(one.where) + one.shape.reach for one in spec.shapes) for spec in free if spec.shapes]
+    volumes = [together([one.mass for one in spec.shapes]).volume for spec in free if spec.shapes]
+    masses = [spec.mass.volume for spec in free if spec.shapes and spec.mass is not None]
+    return 0.6 * float(np.median(sizes)), float(np.median(np.array(masses) / np.array(volumes)))
+
+
+def numbers_of(world: World) -> dict[str, float]:
+    """Gravity, and the friction and restitution that hold where nothing else was said."""
+    said = [m for m in world.materials if m.of is None and m.between is None]
+    friction, restitution = (said[-1].friction, said[-1].restitution) if said else (0.0, 0.0)
+    return {"gravity": float(np.linalg.norm(world.gravity)), "friction": friction, "restitution": restitution}
+
+
+def changed(model: WorldModel, values: dict[str, float]) -> WorldModel:
+    """The model with other such numbers; gravity keeps its direction."""
+    world, before = model.world, numbers_of(model.world)
+    if values.get("gravity", before["gravity"]) != before["gravity"]:
+        down = np.eye(3)[world.dim - 1] * -1.0 if before["gravity"] == 0 else world.gravity / before["gravity"]
+        world.gravity = values["gravity"] * down
+    said = {name: values.get(name, before[name]) for name in ("friction", "restitution")}
+    if said != {name: before[name] for name in said}:
+        rest = [m for m in world.materials if m.of is not None or m.between is not None]
+        world.materials = []
+        world.material(**said)
+        world.materials += rest
+    return model
+
+
+def world_knobs(factory: Callable[..., WorldModel], world: World) -> dict[str, Knob]:
+    """A knob for every number of a scene: the arguments of its function, and what every world has."""
+    return knobs_of(factory, numbers_of(world))
+
+
+def alike(old: World, new: World, count: int) -> bool:
+    """Whether two worlds have the same first bodies at the start: then one can go on as the other."""
+    if len(new.bodies) < count or len(old.bodies) < count:
+        return False
+    return all(_same(a, b) for a, b in zip(old.bodies[:count], new.bodies[:count], strict=True))
+
+
+def _same(a: Any, b: Any) -> bool:
+    arrays = ("position", "turn", "velocity", "spin")
+    if a.name != b.name or a.kind != b.kind or len(a.shapes) != len(b.shapes):
+        return False
+    if not all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays):
+        return False
+    if (a.mass is None) != (b.mass is None) or (a.mass is not None and not np.array_equal(a.mass.inertia, b.mass.inertia)):
+        return False
+    return all(type(p.shape) is type(q.shape) and p.shape.reach == q.shape.reach for p, q in zip(a.shapes, b.shapes, strict=True))

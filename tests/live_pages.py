@@ -1,0 +1,70 @@
+"""What tests of live pages do: open one in a browser, press, slide, read, and find a point of the scene on the screen."""
+
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+from browser import Browser
+
+from carom.live.live_page import LivePage
+from carom.live.served import ServedPage
+
+
+def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not ask():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def visit(
+    browser: Browser, page: ServedPage, dark: bool = False, width: int = 640, height: int = 480, ready: str = "[data-carom-frame]"
+) -> None:
+    """Open a page, small: chromium draws in software here."""
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.size(width, height)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+    browser.call("Page.navigate", url=page.address)
+    browser.wait(f"!!document.querySelector('canvas') && !!document.querySelector('{ready}')", 40)
+    until(lambda: page.clients >= 1)
+
+
+def button(browser: Browser, name: str) -> None:
+    browser.run(f"[...document.querySelectorAll('button')].find(b => b.textContent.trim() === {json.dumps(name)}).click()")
+
+
+def slide(browser: Browser, name: str, keys: list[str]) -> None:
+    """Move a slider as the keyboard does."""
+    handle = f"document.querySelector('[role=slider][aria-label={json.dumps(name)}]')"
+    browser.wait(f"!!{handle}", 40)  # the panel comes after the scene
+    browser.run(f"{handle}.focus()")
+    for key in keys:
+        press(browser, key, key, {"Home": 36, "End": 35}[key])
+
+
+def press(browser: Browser, key: str, code: str, number: int) -> None:
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
+
+
+def says(browser: Browser, text: str) -> None:
+    browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", 40)
+
+
+def on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:
+    """Where on the screen a point of the first stage is seen."""
+    client = max(page.server.get_clients().items())[1]  # the newest: one that was left may not be gone yet
+    camera = client.camera
+    w, x, y, z = camera.wxyz
+    turn = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    seen = turn.T @ (point + np.asarray(page.stages[0].frame.position) - camera.position)  # x right, y down, z ahead
+    scale = 0.5 * camera.image_height / np.tan(camera.fov / 2)
+    return camera.image_width / 2 + scale * seen[0] / seen[2], camera.image_height / 2 + scale * seen[1] / seen[2]
