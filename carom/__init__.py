@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.bodies.run import WorldRun
     from carom.bodies.world import World
     from carom.contact.contact import Contact
+    from carom.contact.convex import Convex, separations
     from carom.contact.joint import Joint
     from carom.errors import CaromError, InputError, SolveError, SweepError
     from carom.many.ensemble import ensemble
@@ -101,6 +102,7 @@ _HOMES = {
     "carom.bodies.run": "WorldRun",
     "carom.bodies.world": "World",
     "carom.contact.contact": "Contact",
+    "carom.contact.convex": "Convex separations",
     "carom.contact.joint": "Joint",
     "carom.errors": "CaromError InputError SolveError SweepError",
     "carom.many.ensemble": "ensemble",
@@ -162,6 +164,7 @@ __all__ = [
     "Composition",
     "Contact",
     "Controller",
+    "Convex",
     "DiscreteLagrangian",
     "Ensemble",
     "Euclidean",
@@ -207,6 +210,7 @@ __all__ = [
     "motions",
     "rigid_velocity",
     "rollout",
+    "separations",
     "shapes",
     "sliding_velocity",
     "solve",

@@ -25,6 +25,8 @@ API = {
         "carom.results.store.load",
         "carom.system.impact_map.impact_map",
         "carom.sliding_velocity",
+        "carom.Convex",
+        "carom.separations",
         "carom.rigid_velocity",
     ],
     "Systems": [

@@ -151,4 +151,4 @@ class Hybrid(Method):
         touched = jnp.any(end.record.forces[:, :k] > 0) | jnp.any(end.record.impulses[:k] > 0)
         touched = touched | jnp.any(contacts.gaps(end.q, start.t_end) <= 0)
         free = jnp.where(touched, 0, mode.free + 1).astype(jnp.int32)
-        return end._replace(memory=_Mode(free < FREE_STEPS, free, end.memory))
+        return end._replace(memory=_Mode(free < FREE_STEPS, free, end.memory), jump=None)

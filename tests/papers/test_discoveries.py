@@ -169,6 +169,8 @@ def test_orders_with_events_are_judged_from_both_sides():
 
     assert [split_events.split_row(3, measured(p), 3).verdict for p in (3.0, 4.0, 5.0)] == [FAILS, HOLDS, FAILS]
     assert [split_events.whole_row(3, measured(p)).verdict for p in (0.3, 1.0, 2.0)] == [FAILS, HOLDS, FAILS]
+    landed = {p: [row.verdict for row in split_events.landing_rows({"x": measured(p)})] for p in (0.0, 1.0, 2.0, 3.0)}
+    assert landed == {0.0: [FAILS, FAILS], 1.0: [HOLDS, FAILS], 2.0: [FAILS, HOLDS], 3.0: [FAILS, FAILS]}
 
 
 # -- volume ----------------------------------------------------------------------------------------------------------------

@@ -140,15 +140,23 @@ def whole_row(degree: int, found: Measured) -> Row:
 def landing_rows(found: dict[str, Measured]) -> list[Row]:
     rows = []
     for name, measured in found.items():
-        slopes = {what: measured.slope(what) for what in "qvi"}
-        rows.append(
-            state(
-                f"where a mass lands and stays, the hand-over is not split and the order is 1 or 2 ({name})",
-                ", ".join(f"{what}: {slope:.2f}" for what, slope in slopes.items()),
-                Band(0.6, 2.4, "a step is taken whole once: O(1) velocities for a time O(h) make 1, positions 2"),
-                *slopes.values(),
+        for columns, order, why in (
+            ("vi", 1, "order 1: one step is taken whole, and velocities are wrong by O(1) for a time O(h)"),
+            (
+                "q",
+                2,
+                "order 2: a velocity that is wrong for a time O(h), over a time O(h); it scatters with where the landing falls",
+            ),
+        ):
+            slopes = {what: measured.slope(what) for what in columns}
+            rows.append(
+                state(
+                    f"where a mass lands and stays, the hand-over is not split: order {order} in {', '.join(columns)} ({name})",
+                    ", ".join(f"{what}: {slope:.2f}" for what, slope in slopes.items()),
+                    Band(order - 0.5, order + 0.5, why),
+                    *slopes.values(),
+                )
             )
-        )
     return rows
 
 
