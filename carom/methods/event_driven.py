@@ -7,6 +7,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from carom.contact.laws import SIMULTANEOUS
@@ -127,15 +128,13 @@ class EventDriven(Method):
     def replayed_flow(self, mechanics: Mechanics):
         """The motion of a leg in a fixed number of steps of the solver, whose derivatives are those of the motion, to the accuracy
         of these steps. Where they end elsewhere than the run did, there is no derivative."""
-        n, solver = mechanics.dim, _differentiable(self.solver)
+        n, advance = mechanics.dim, _solver_step(self.solver)
 
         def flow(q, p, t, s):
             def step(carry, _):
                 q, p, t = carry
-                field = lambda s, y, t: jnp.concatenate(mechanics.motion(y[:n], y[n:], t + s))  # noqa: E731
-                terms, zero, h = diffrax.ODETerm(field), jnp.zeros_like(t), s / REPLAY_STEPS
-                y = jnp.concatenate([q, p])
-                y, *_ = solver.step(terms, zero, h, y, t, solver.init(terms, zero, h, y, t), False)
+                h = s / REPLAY_STEPS
+                y = advance(lambda y, t: jnp.concatenate(mechanics.motion(y[:n], y[n:], t)), jnp.concatenate([q, p]), t, h)
                 q = on_joints(mechanics, y[:n], t + h)
                 return (q, mechanics.remove_reaction(q, y[n:], t + h), t + h), None
 
@@ -159,10 +158,43 @@ class EventDriven(Method):
         return StepEnd(now.q, now.p, now.status, now.table, now.num_impacts, _Memory(now.pace, now.flown, now.idle))
 
 
-def _differentiable(solver: diffrax.AbstractAdaptiveSolver) -> diffrax.AbstractAdaptiveSolver:
-    """The same solver with loops over its stages that have a reverse mode."""
+def _solver_step(solver: diffrax.AbstractAdaptiveSolver) -> Any:
+    """(field, y, t, h) → y after one step of the solver, with a reverse mode.
+
+    Explicit Runge–Kutta methods are one loop over their stages here, with a single copy of the field in it: the solver's own loop
+    that has a reverse mode takes several times as long to compile.
+    """
+    tableau = getattr(solver, "tableau", None)
+    if not isinstance(solver, diffrax.AbstractERK) or not isinstance(tableau, diffrax.ButcherTableau):
+        return _by_diffrax(solver)
+    stages = len(tableau.b_sol)
+    a, c = np.zeros((stages, stages)), np.concatenate([[float(tableau.c1)], tableau.c])
+    for i, row in enumerate(tableau.a_lower):
+        a[i + 1, : i + 1] = row
+    a, b, c = jnp.asarray(a), jnp.asarray(tableau.b_sol), jnp.asarray(c)
+
+    def step(field, y, t, h):
+        def stage(slopes, i):
+            slope = field(y + h * (a[i] @ slopes), t + c[i] * h)
+            return write_row(slopes, i, slope), None
+
+        slopes, _ = jax.lax.scan(stage, jnp.zeros((stages, *y.shape)), jnp.arange(stages))
+        return y + h * (b @ slopes)
+
+    return step
+
+
+def _by_diffrax(solver: diffrax.AbstractAdaptiveSolver) -> Any:
+    """The same by the solver itself, with loops over its stages that have a reverse mode."""
     loops = {field.name for field in dataclasses.fields(solver)} & {"scan_kind"}  # pyright: ignore[reportArgumentType]
-    return dataclasses.replace(solver, scan_kind="bounded") if loops else solver  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if loops:
+        solver = dataclasses.replace(solver, scan_kind="bounded")  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def step(field, y, t, h):
+        terms, zero = diffrax.ODETerm(lambda s, y, t: field(y, t + s)), jnp.zeros_like(t)
+        return solver.step(terms, zero, h, y, t, solver.init(terms, zero, h, y, t), False)[0]
+
+    return step
 
 
 # -- one step of the output grid -----------------------------------------------------------------------------------------

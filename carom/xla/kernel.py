@@ -179,8 +179,10 @@ def _computed(args: Any) -> Any:
 
 
 def _witness(args: Any) -> jax.Array:
+    """Not a number where an argument begins with none; an infinity is a value like others (a longest step, say)."""
     firsts = [jnp.asarray(leaf).reshape(-1)[0].astype(float) for leaf in jax.tree.leaves(args) if jnp.size(leaf)]
-    return jnp.sum(jnp.stack(firsts))
+    firsts = jnp.stack(firsts)
+    return jnp.sum(jnp.where(jnp.isinf(firsts), 0.0, firsts))
 
 
 def _enabled() -> bool:

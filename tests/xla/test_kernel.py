@@ -72,6 +72,15 @@ class TestWhatIsReliedUpon:
             assert lower(lambda x: single_kernel(count, x), 2.0).count("xla_cpu_small_call") == expected
         assert float(single_kernel(count, 2.0)[1]) == 64.0
 
+    def test_an_infinite_argument_is_a_value_and_one_that_is_not_a_number_is_none(self):
+        def count(witness, x, longest):
+            go_on = lambda c: (c < 5) & (c < longest[0]) & (c < longest[1] + jnp.inf) & jnp.isfinite(witness)  # noqa: E731
+            return jax.lax.while_loop(go_on, lambda c: c + x, 0.0)
+
+        inf, nan = jnp.asarray(jnp.inf), jnp.asarray(jnp.nan)
+        assert float(single_kernel(count, 1.0, (inf, jnp.asarray(0.0)))) == 5.0
+        assert float(single_kernel(count, 1.0, (inf, nan))) == 0.0  # control
+
     def test_what_is_sealed_is_a_call_inside_kernels_only(self, monkeypatch):
         function = sealed(lambda x: jnp.sin(x) + 1)
         assert "inlineable" not in lower(function, 1.0)
