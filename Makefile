@@ -8,7 +8,7 @@ READY_BENCH := $(VENV)/.ready-bench
 READY_DOCS := $(VENV)/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-isa test-sensitive test-versions release-check lint bench stress docs clean
+.PHONY: help demo test test-slow test-isa test-sensitive test-versions release-check lint bench stress docs clean
 
 help: ## show these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -16,8 +16,11 @@ help: ## show these targets
 demo: $(READY) ## the star of the paper over 1500 impacts: a table, pictures and a report to open, in out/
 	$(BIN)/carom demo --out out
 
-test: $(READY) ## all tests but the long ones
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not stress"
+test: $(READY) ## all tests but the slow and the long ones
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not stress"
+
+test-slow: $(READY) ## those that compile for long (tests/slow.txt)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not stress"
 
 stress: $(READY) ## the long tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m stress

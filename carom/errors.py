@@ -25,3 +25,13 @@ class SweepError(CaromError, RuntimeError):
     def __init__(self, message: str, dataset: Any):
         super().__init__(message)
         self.dataset = dataset
+
+    @classmethod
+    def of_blocks(cls, failures: dict[int, Exception], blocks: int, tries: int, dataset: Any) -> "SweepError":
+        """What is said of blocks that failed; `failures` in the order in which they were given up."""
+        last = next(reversed(failures.values()))
+        return cls(
+            f"{len(failures)} of {blocks} blocks failed {tries} times, the last with {type(last).__name__}: {last}. "
+            "The same call tries them again",
+            dataset,
+        )

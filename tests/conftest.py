@@ -26,6 +26,14 @@ for name in carom.__all__:
 TRAPEZOIDAL = carom.VariationalCollision(carom.Trapezoidal())
 ORDER_4 = carom.VariationalCollision(carom.Composition(carom.Trapezoidal(), 4))
 
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().splitlines())  # made by tools/slow_tests.py
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.nodeid in SLOW:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture
 def ctrl_c():

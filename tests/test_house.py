@@ -161,6 +161,16 @@ CITATION = re.compile(r"\[([a-z]+(?:19|20)\d\d[a-z]?)(?:,[^\]]*)?\]")
 KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(), re.MULTILINE))
 
 
+def test_slow_tests_exist():
+    """A name in the list that no test has any more would bring nothing back when it is written again."""
+    listed = (ROOT / "tests" / "slow.txt").read_text().splitlines()
+    assert listed == sorted(set(listed))
+    for test in listed:
+        path, *names = test.split("::")
+        text = (ROOT / path).read_text()
+        assert all(re.search(rf"(def|class) {re.escape(name.split('[')[0])}\b", text) for name in names), test
+
+
 def test_every_citation_is_in_the_bibliography():
     cited = {key for f in FILES for key in CITATION.findall(f.read_text())}
     assert "fetecau2003" in cited and cited <= KEYS

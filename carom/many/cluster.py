@@ -76,12 +76,7 @@ def spread(run: Run, lanes: Lanes, told: dict[str, str], cluster: str, out: Any,
             store.write(number, result)
     dataset = xr.open_zarr(store.path, consolidated=False, chunks=None) if store.path.exists() else xr.Dataset()
     if failures:
-        last = next(reversed(failures.values()))
-        raise SweepError(
-            f"{len(failures)} of {len(store.slices)} blocks failed {retries + 1} times, "
-            f"the last with {type(last).__name__}: {last}. The same call tries them again",
-            dataset,
-        )
+        raise SweepError.of_blocks(failures, len(store.slices), retries + 1, dataset)
     return dataset
 
 

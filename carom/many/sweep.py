@@ -89,12 +89,7 @@ def sweep(
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
     if failures:
-        last = next(reversed(failures.values()))
-        raise SweepError(
-            f"{len(failures)} of {len(store.blocks)} blocks failed {retries + 1} times, "
-            f"the last with {type(last).__name__}: {last}. The same call tries them again",
-            dataset,
-        )
+        raise SweepError.of_blocks(failures, len(store.blocks), retries + 1, dataset)
     return dataset
 
 
