@@ -3,8 +3,9 @@
     python -m pytest -n 2 --durations=0 -m "not stress" > log        # without compiled programs kept: rm -rf .pytest_cache
     python tools/slow_tests.py log [seconds]
 
-`make test` leaves out the tests listed there, `make test-slow` runs them and nothing else, .ci/run does both. What a test waits for is
-mostly its compilation, so a list that was measured says more than a guess beside each test. By default those of four seconds and more.
+`make test` leaves out the tests listed there, `make test-slow` runs them and nothing else, .ci/run does both. What a test waits for
+is mostly its compilation, so a list that was measured says more than a guess beside each test. By default those of four seconds and
+more.
 """
 
 import re

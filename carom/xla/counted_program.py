@@ -1,17 +1,24 @@
-"""A compiled program that knows whether a call has compiled it."""
+"""A compiled program that knows whether a call has compiled it, and does without a kernel where the compiler cannot make one."""
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 
+from carom.xla.kernel import without_kernels
+
 REMEMBERED = 256  # kinds of calls
 
 
 class Program:
-    """A function, jitted; equal static arguments and shapes share a compilation."""
+    """A function, jitted; equal static arguments and shapes share a compilation.
+
+    Some versions of XLA say only when they compile that something cannot be part of a kernel (0.11: arrays of 100 000 numbers).
+    Such a kind of call is compiled again with plain loops.
+    """
 
     def __init__(self, function: Callable[..., Any]):
         self._traces = 0
@@ -20,11 +27,28 @@ class Program:
             self._traces += 1
             return function(*args)
 
-        self._jitted = eqx.filter_jit(traced)
+        def plain(*args: Any) -> Any:
+            with without_kernels():
+                return traced(*args)
+
+        self._jitted, self._plain = eqx.filter_jit(traced), eqx.filter_jit(plain)
         self._known: set[Any] = set()
+        self._refused: set[Any] = set()  # kinds of calls that cannot be a kernel
 
     def __call__(self, *args: Any) -> Any:
-        return self._jitted(*args)
+        if self._refused and _kind(args) in self._refused:
+            return self._plain(*args)
+        try:
+            return self._jitted(*args)
+        except jax.errors.JaxRuntimeError as error:
+            if not str(error).startswith("UNIMPLEMENTED"):
+                raise
+        warnings.warn(
+            f"this run cannot be one kernel with JAX {jax.__version__}, which makes it slower than with other versions of it",
+            stacklevel=2,
+        )
+        self._refused.add(_kind(args))
+        return self._plain(*args)
 
     def compile(self, *args: Any) -> float:
         """Call it once, and say how many seconds compiling took; where it was compiled before, none, and it is not called."""
@@ -32,7 +56,7 @@ class Program:
         if kind is not None and kind in self._known:
             return 0.0
         before, clock = self._traces, time.perf_counter()
-        jax.block_until_ready(self._jitted(*args))
+        jax.block_until_ready(self(*args))
         if kind is not None:
             self._known = {*(self._known if len(self._known) < REMEMBERED else ()), kind}
         return time.perf_counter() - clock if self._traces > before else 0.0

@@ -62,6 +62,7 @@ _FOREIGN = frozenset(
 
 _inside: ContextVar[bool] = ContextVar("inside a kernel", default=False)
 _sealing: ContextVar[bool] = ContextVar("calls are sealed", default=True)
+_allowed: ContextVar[bool] = ContextVar("kernels are made", default=True)
 
 
 def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
@@ -99,6 +100,16 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     call = tagged(jax.jit(sealed_call), inlineable="false")
     return lambda *args: call(*args) if _inside.get() and _sealing.get() else function(*args)
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Plain loops in what is traced here."""
+    token = _allowed.set(False)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
 
 
 @contextmanager
@@ -186,6 +197,8 @@ def _witness(args: Any) -> jax.Array:
 
 
 def _enabled() -> bool:
+    if not _allowed.get():
+        return False
     state = kernel_state()
     if not state.on and state.surprising:
         _warn_once(state.why)

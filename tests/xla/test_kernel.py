@@ -13,7 +13,8 @@ import pytest
 
 import carom
 from carom.xla import kernel, probe, trial
-from carom.xla.kernel import kernel_state, sealed, single_kernel, tagged
+from carom.xla.counted_program import Program
+from carom.xla.kernel import inside_kernel, kernel_state, sealed, single_kernel, tagged
 from carom.xla.structure import depends_on
 
 
@@ -168,6 +169,27 @@ class TestTrial:
             monkeypatch.setenv("CAROM_SINGLE_KERNEL", wish)
             assert kernel_state() == (on, f"CAROM_SINGLE_KERNEL={wish}", False)
         assert not fresh.exists()  # nothing was tried
+
+
+def test_what_the_compiler_cannot_make_a_kernel_of_is_compiled_with_plain_loops(monkeypatch):
+    monkeypatch.setenv("CAROM_SINGLE_KERNEL", "1")
+
+    def loop(witness, x):
+        if inside_kernel() and x.size > 3:  # as XLA of jax 0.11 says of a hundred thousand numbers
+            raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: Fusion kind not implemented on CPU")
+        return jax.lax.fori_loop(0, jnp.where(jnp.isfinite(witness), 3, 0), lambda i, x: 2 * x, x)
+
+    program = Program(lambda x: single_kernel(loop, x))
+    with pytest.warns(UserWarning, match="cannot be one kernel"):
+        assert program.compile(jnp.ones(4)) > 0
+    assert program.compile(jnp.ones(4)) == 0.0 and float(program(jnp.full(4, 2.0))[0]) == 16.0
+    assert float(program(jnp.ones(3))[0]) == 8.0  # control: a smaller one needs no warning
+
+    def broken(x):
+        raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
+        Program(broken)(jnp.ones(3))
 
 
 def test_a_run_says_whether_it_was_one_kernel(monkeypatch):

@@ -19,8 +19,10 @@ print(where.folder, where.why, jax.config.jax_compilation_cache_max_size, sep="|
 
 
 def run(code: str = SOLVE, **changes: str) -> subprocess.CompletedProcess:
-    """In a process of its own, with nothing set but what is said here."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "CAROM_", "XDG_", "TF_"))}
+    """In a process of its own, on the processor, with nothing else set but what is said here."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "CAROM_", "XDG_", "TF_"))} | {
+        "JAX_PLATFORMS": "cpu"
+    }
     return subprocess.run([sys.executable, "-c", code], env={**inherited, **changes}, capture_output=True, text=True, check=True)
 
 
@@ -35,7 +37,8 @@ def test_they_are_kept_by_default_and_found_again(tmp_path):
 
 
 def test_two_processes_write_at_once(tmp_path):
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "CAROM_"))} | {"CAROM_CACHE_DIR": str(tmp_path)}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "CAROM_"))}
+    inherited |= {"CAROM_CACHE_DIR": str(tmp_path), "JAX_PLATFORMS": "cpu"}
     both = [subprocess.Popen([sys.executable, "-c", SOLVE], env=inherited, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [p.communicate()[1] for p in both] == ["", ""] and [p.returncode for p in both] == [0, 0]
 
