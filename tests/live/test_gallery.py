@@ -28,10 +28,10 @@ def test_another_parameter_is_another_run(browser, tmp_path):
     browser.size(700, 900)
     browser.call("Page.navigate", url=page.resolve().as_uri())
     inside = "document.querySelector('iframe').contentDocument"
-    browser.wait(f"document.body?.dataset.run === '1' && {inside}?.body?.dataset.ready === 'yes'")
+    browser.wait(f"document.querySelector('iframe')?.dataset.shown === '1' && {inside}?.body?.dataset.ready === 'yes'")
     assert browser.run(f"{inside}.body.innerText.includes('9.81')")
     browser.run("document.querySelector('input[value=\"0\"]').click()")
-    browser.wait(f"document.body.dataset.run === '0' && {inside}?.body?.dataset.ready === 'yes'")
+    browser.wait(f"document.querySelector('iframe').dataset.shown === '0' && {inside}?.body?.dataset.ready === 'yes'")
     assert browser.run(f"{inside}.body.innerText.includes('1.62') && !{inside}.body.innerText.includes('9.81')")
     browser.run(f"{inside}.getElementById('play').click()")
     browser.wait(f"{inside}.getElementById('scrub').value > 0")

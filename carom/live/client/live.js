@@ -32,6 +32,13 @@ const soft = (() => {
         if (box && !box.checked) { asked = true; box.click(); }
       }
     }
+    for (const button of document.querySelectorAll("button:not([aria-label])")) { // those that show only a drawing
+      if (button.textContent.trim()) continue;
+      const drawing = button.querySelector("svg")?.getAttribute("class") ?? "";
+      const known = { adjustments: "settings of the view", "list-search": "commands and their keys", minus: "fold the panel", plus: "unfold the panel" };
+      const found = Object.keys(known).find((word) => drawing.includes(word));
+      name(button, /close/i.test(button.className) ? "close" : found ? known[found] : drawing.match(/tabler-icon-([a-z-]+)/)?.[1] ?? "more");
+    }
     for (const canvas of document.querySelectorAll("canvas:not([role])")) {
       canvas.setAttribute("role", "img");
       canvas.setAttribute("aria-label", "the scene; the controls beside it say what happens");
