@@ -73,7 +73,13 @@ API = {
     ],
     "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
     "Models": ["carom.models.model.Model", "carom.models.world_model.WorldModel", "carom.models"],
-    "Live": ["carom.live.viewing", "carom.live.playground.Playground", "carom.live.player.Player"],
+    "Live": [
+        "carom.live.viewing",
+        "carom.live.playground.Playground",
+        "carom.live.world_ground.WorldGround",
+        "carom.live.player.Player",
+        "carom.live.sweep_page.SweepPage",
+    ],
     "Errors": ["carom.errors"],
 }
 

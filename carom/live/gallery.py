@@ -1,6 +1,7 @@
 """The gallery: a page for each model and scene, with runs at a few values of its parameters to choose from, and one for all."""
 
 import html
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
 from itertools import product
@@ -25,6 +26,7 @@ from carom.report.plots import plot_motion
 from carom.report.worlds import report as report_world
 
 STEPS, FRAMES = 400, 150  # of each run of a model; states that are kept of each run of a world
+DULL, LONGER = 4, 3  #        a run with fewer impacts is made so many times longer, if the model is
 FIRST = ("restitution", "friction", "gravity", "angle", "size", "radius", "length", "mass")  # what one likes to change most
 AXES, WORLD_AXES, VALUES = 2, 1, 3  # numbers to choose, of a model and of a world; values of each
 
@@ -74,22 +76,48 @@ def run_of(name: str, factory: Callable[..., Any], values: dict[str, Any]) -> tu
     model, params = built(name, factory, values)
     if isinstance(model, WorldModel):
         return model, model.solve(save_every=max(1, model.num_steps // FRAMES), progress=False)
-    steps = min(model.num_steps, STEPS)
-    run = model.solve(num_steps=steps, params=params, throw=False, progress=False)
-    return model, run if run.status.ok else model.solve(MoreauJean(), num_steps=steps, params=params, throw=False, progress=False)
+    steps, options = min(model.num_steps, STEPS), {"params": params, "throw": False, "progress": False}
+    run = model.solve(num_steps=steps, **options)
+    if run.status.ok and 0 < len(run.impacts) < DULL:
+        steps = min(model.num_steps, LONGER * STEPS)
+        run = model.solve(num_steps=steps, **options)
+    return model, run if run.status.ok else model.solve(MoreauJean(), num_steps=steps, **options)
 
 
 def write_page(name: str, factory: Callable[..., Any], path: Path, home: str | None = None) -> tuple[Any, Any]:
-    """The page of a model or a scene; what stands in the middle of its grid, and its run."""
-    axes = axes_of(name, factory)
-    numbers = list(product(*(range(len(values)) for values in axes.values())))
-    pages, own = {}, {}
-    for n in numbers:
-        model, run = run_of(name, factory, {key: axes[key][i] for key, i in zip(axes, n, strict=True)})
-        own[n] = model, run
-        pages[n] = report_world(run) if isinstance(run, WorldRun) else report(run)
+    """The page of a model or a scene; what stands in the middle of its grid, and its run. Values at which it cannot start are left
+    out: that is found out by running it."""
+    axes, made, refused = axes_of(name, factory), {}, set()
+    for values in product(*axes.values()):
+        try:
+            made[values] = run_of(name, factory, dict(zip(axes, values, strict=True)))
+        except InputError:
+            refused.add(values)
+    axes = without(axes, refused)
+    kept = [values for values in made if all(value in axis for value, axis in zip(values, axes.values(), strict=True))]
+    own = tuple(axis[len(axis) // 2] for axis in axes.values())
+    axes = {key: axis for key, axis in axes.items() if len(axis) > 1}  # one value is no choice
+    numbers = list(product(*(range(len(axis)) for axis in axes.values())))
+    pages = {n: _page(made[values][1]) for n, values in zip(numbers, kept, strict=True)}
     write_choices(path, name, factory().about, axes, pages, home)
-    return own[tuple(len(values) // 2 for values in axes.values())]
+    return made[own]
+
+
+def without(axes: dict[str, list[Any]], refused: set[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """The axes without the values that most of the refused combinations have in common, until none of those is left."""
+    axes, left = {key: list(axis) for key, axis in axes.items()}, set(refused)
+    while left:
+        counted = Counter((k, values[k]) for values in left for k in range(len(axes)) if len(list(axes.values())[k]) > 1)
+        if not counted:
+            raise InputError(f"none of the values {axes} can be run")
+        (k, value), _ = counted.most_common(1)[0]
+        list(axes.values())[k].remove(value)
+        left = {values for values in left if values[k] != value}
+    return axes
+
+
+def _page(run: Any) -> str:
+    return report_world(run) if isinstance(run, WorldRun) else report(run)
 
 
 def write_picture(model: Model | WorldModel, run: Any, path: Path) -> Path:

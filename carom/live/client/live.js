@@ -6,8 +6,8 @@ const soft = (() => {
   const name = known ? probe.getParameter(known.UNMASKED_RENDERER_WEBGL) : "";
   probe?.getExtension("WEBGL_lose_context")?.loseContext();
   if (!/swiftshader|llvmpipe|softpipe|software|basic render/i.test(name)) return false;
-  const sharp = window.devicePixelRatio;
-  Object.defineProperty(window, "devicePixelRatio", { get: () => 0.5 * sharp });
+  const sharp = window.devicePixelRatio; // a map of a sweep stands still: it stays as sharp as it can be
+  Object.defineProperty(window, "devicePixelRatio", { get: () => (document.querySelector("[data-carom-frame]") ? 0.5 : 1) * sharp });
   const open = HTMLCanvasElement.prototype.getContext;
   HTMLCanvasElement.prototype.getContext = function (kind, options) {
     return open.call(this, kind, kind.startsWith("webgl") ? { ...options, antialias: false } : options);
