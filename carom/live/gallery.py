@@ -28,6 +28,7 @@ from carom.report.worlds import report as report_world
 STEPS, FRAMES = 400, 150  # of each run of a model; states that are kept of each run of a world
 DULL, LONGER = 4, 3  #        a run with fewer impacts is made so many times longer, if the model is
 FIRST = ("restitution", "friction", "gravity", "angle", "size", "radius", "length", "mass")  # what one likes to change most
+LARGEST = 6_000_000  #        bytes of a page: a larger one gets one choice less
 AXES, WORLD_AXES, VALUES = 2, 1, 3  # numbers to choose, of a model and of a world; values of each
 
 
@@ -94,13 +95,20 @@ def write_page(name: str, factory: Callable[..., Any], path: Path, home: str | N
         except InputError:
             refused.add(values)
     axes = without(axes, refused)
-    kept = [values for values in made if all(value in axis for value, axis in zip(values, axes.values(), strict=True))]
     own = tuple(axis[len(axis) // 2] for axis in axes.values())
-    axes = {key: axis for key, axis in axes.items() if len(axis) > 1}  # one value is no choice
-    numbers = list(product(*(range(len(axis)) for axis in axes.values())))
-    pages = {n: _page(made[values][1]) for n, values in zip(numbers, kept, strict=True)}
-    write_choices(path, name, factory().about, axes, pages, home)
+    while _written(path, name, factory().about, axes, made, home) > LARGEST and sum(len(axis) > 1 for axis in axes.values()) > 1:
+        last = [key for key, axis in axes.items() if len(axis) > 1][-1]
+        axes[last] = [own[list(axes).index(last)]]  # one choice less
     return made[own]
+
+
+def _written(path: Path, name: str, about: str, axes: dict[str, list[Any]], made: dict[Any, Any], home: str | None) -> int:
+    """Write the page with the runs at these values; how large it has become."""
+    kept = list(product(*axes.values()))
+    choices = {key: axis for key, axis in axes.items() if len(axis) > 1}  # one value is no choice
+    numbers = product(*(range(len(axis)) for axis in choices.values()))
+    pages = {n: _page(made[values][1]) for n, values in zip(numbers, kept, strict=True)}
+    return write_choices(path, name, about, choices, pages, home).stat().st_size
 
 
 def without(axes: dict[str, list[Any]], refused: set[tuple[Any, ...]]) -> dict[str, list[Any]]:

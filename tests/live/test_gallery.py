@@ -7,6 +7,7 @@ import pytest
 from browser import needs_browser
 
 import carom
+from carom.live import gallery
 from carom.live.gallery import axes_of, built, without, write_gallery, write_page
 from carom.models.world_model import WorldModel
 from carom.report.choices import write_choices
@@ -78,6 +79,13 @@ def test_a_page_is_written_without_a_value_at_which_the_model_cannot_start(tmp_p
     write_page("picky", picky, tmp_path / "picky.html")
     text = (tmp_path / "picky.html").read_text()
     assert text.count('name="axis-0"') == 2 and "4.905" in text and "14.715" not in text
+
+
+def test_a_page_that_is_too_large_gets_one_choice_less(tmp_path, monkeypatch):
+    monkeypatch.setattr(gallery, "LARGEST", 1)
+    write_page("zeno_ball", carom.models.zeno_ball, tmp_path / "z.html")
+    text = (tmp_path / "z.html").read_text()
+    assert text.count("<fieldset>") == 1 and len(axes_of("zeno_ball", carom.models.zeno_ball)) == 2
 
 
 def short_arch(friction: float = 0.6) -> WorldModel:
