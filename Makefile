@@ -8,7 +8,7 @@ READY_BENCH := $(VENV)/.ready-bench
 READY_DOCS := $(VENV)/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-isa test-sensitive test-versions release-check lint bench stress docs clean
+.PHONY: help demo test test-slow test-isa test-sensitive test-versions release-check lint bench stress gallery docs clean
 
 help: ## show these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -44,6 +44,10 @@ lint: $(READY) ## ruff and pyright
 
 bench: $(READY_BENCH) ## the benchmarks, beside other tools: tables and plots, in benchmarks/
 	$(BIN)/python -m benchmarks
+
+gallery: $(READY) ## pages to play with, one for each model, in out/gallery; they open from the folder, without a network
+	$(BIN)/carom gallery --out out/gallery
+	@echo "open out/gallery/index.html"
 
 docs: $(READY_DOCS) ## the site, in site/: pages, gallery, examples, reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

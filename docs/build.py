@@ -73,7 +73,13 @@ API = {
     ],
     "Bodies": ["carom.bodies.world.World", "carom.bodies.run.WorldRun", "carom.bodies.shapes", "carom.bodies.motions"],
     "Models": ["carom.models.model.Model", "carom.models.world_model.WorldModel", "carom.models"],
-    "Live": ["carom.live.viewing", "carom.live.playground.Playground", "carom.live.player.Player"],
+    "Live": [
+        "carom.live.viewing",
+        "carom.live.playground.Playground",
+        "carom.live.world_ground.WorldGround",
+        "carom.live.player.Player",
+        "carom.live.sweep_page.SweepPage",
+    ],
     "Errors": ["carom.errors"],
 }
 
@@ -198,8 +204,10 @@ def _gallery() -> dict[str, str | bytes]:
             run = scene.solve(num_steps=scene.num_steps, save_every=max(1, scene.num_steps // FRAMES))
             film = carom.report.save_film(scene.film(run), Path(folder) / f"{name}.gif", seconds=4.0, view=scene.view)
             made[f"gallery/{name}.gif"] = film.read_bytes()
+            made[f"gallery/play/{name}.html"] = _playable(name, factory, Path(folder))
             told = (inspect.getdoc(factory) or "").partition("\n\n")[0].replace("\n", " ")
             lines.append(f"## {name}\n\n{told}\n\n![{scene.about}](gallery/{name}.gif)\n")
+            lines.append(f"[Play with it](gallery/play/{name}.html), or on your machine: `carom play {name}`.\n")
     made["gallery.md"] = "\n".join(lines)
     return made
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from carom.live.pacing import Pace
 from carom.live.panel import Panel
-from carom.live.player import Player
+from carom.live.player import ALL, Player
 from carom.live.served import ServedPage
 from carom.live.stage import Stage
 
@@ -60,7 +60,8 @@ class LivePage(ServedPage):
         stage = self.stages[0]
         low, high = stage.low, stage.high
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
-        away = 2 * away if self.player.growing else away  # nobody knows yet where it goes
+        if self.player.growing:  # nobody knows yet where it goes
+            away = (1.3 if self.player.follow == ALL else 2.0) * away
         side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
         right = np.cross(-side, [0.0, 0.0, 1.0])
         middle = middle + 0.15 * away * right / np.linalg.norm(right)  # the panel lies over the right of the page

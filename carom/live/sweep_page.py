@@ -19,7 +19,7 @@ GOOD = ("ok", "impacts_reached")
 WAITING, FAILED = (150, 156, 162), (190, 50, 15)
 ROWS = 12  #     of the table
 RARELY = 5.0  #  times as long as a look at the store takes: until it looks again
-HIGH = 0.5  #    of the larger side of the map: the highest column
+HIGH = 0.3  #    of the larger side of the map: the highest column
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,11 @@ class SweepPage(ServedPage):
         self.bar = gui.add_progress_bar(0.0, order=1)
         self.choice: Any = None
         self.table = gui.add_html("", order=3)
-        self.server.scene.configure_default_lights(cast_shadow=False)
+        scene = self.server.scene  # soft light: colours mean something here
+        scene.configure_default_lights(enabled=False)
+        scene.configure_environment_map(hdri=None)
+        scene.add_light_ambient("/light/all", intensity=2.2)
+        scene.add_light_directional("/light/sun", intensity=0.9, position=(-1.0, -1.0, 2.0))
 
     def __call__(self, store: Any) -> None:
         if time.perf_counter() > self._again or self._complete(store):
@@ -143,7 +147,7 @@ class SweepPage(ServedPage):
         middle, away = np.array([0.5 * columns, 0.5 * rows, 0.0]), 1.6 * max(rows, columns, 3)
         camera = self.server.initial_camera
         camera.look_at, camera.up = tuple(middle + away * np.array([0.2, 0.0, 0.0])), (0.0, 0.0, 1.0)
-        camera.position = tuple(middle + away * np.array([0.2, -0.75, 0.65]))
+        camera.position = tuple(middle + away * np.array([0.2, -0.6, 0.85]))
 
     def _name_axes(self, rows: int, columns: int) -> None:
         assert self.map is not None
@@ -151,9 +155,11 @@ class SweepPage(ServedPage):
         ends = {name: (values[0], values[-1]) for name, values in self.map.axes.items()}
         told = [f"{name}: {low:.4g} … {high:.4g}" for name, (low, high) in ends.items()]
         across = told[:1] if len(names) == 1 else told[1:]
+        along = told[:1] if len(names) > 1 else []
+        self.sides = f"to the right: {', '.join(across)}" + (f"\naway from you: {along[0]}" if along else "")
         self.server.scene.add_label("/map/across", ", ".join(across), position=(0.5 * columns, -1.2, 0.0))
-        if len(names) > 1:
-            self.server.scene.add_label("/map/along", told[0], position=(-1.5, 0.5 * rows, 0.0))
+        for text in along:
+            self.server.scene.add_label("/map/along", text, position=(-1.0, rows + 0.5, 0.0))
 
     def _draw(self) -> None:
         """One message for all columns."""
@@ -164,7 +170,7 @@ class SweepPage(ServedPage):
         with self.server.atomic():
             self.columns.batched_scales = scales
             self.columns.batched_colors = colours
-        self.status.value = self.words()
+        self.status.value = f"{self.words()}\n{self.sides}"
         self.bar.value = 100.0 * float(np.mean(self.map.done))
         self.table.content = table(self.map, self.shown)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.bodies.materials import NAMES
 from carom.bodies.scene import FREE
 from carom.bodies.shapes import Box, Capsule, Disc, Polygon, Segment, Sphere
 from carom.bodies.shapes.shape import Shape, together
@@ -28,7 +29,6 @@ SHAPES: dict[int, dict[str, Callable[[float], Shape]]] = {
         "pill": lambda r: Segment((-r, 0.0), (r, 0.0), 0.5 * r),
     },
 }
-GLOBAL = ("gravity", "friction", "restitution")  # numbers of any world, where its function has no such argument
 
 
 @dataclass(frozen=True)
@@ -62,22 +62,27 @@ def usual(world: World) -> tuple[float, float]:
 
 def numbers_of(world: World) -> dict[str, float]:
     """Gravity, and the friction and restitution that hold where nothing else was said."""
-    said = [m for m in world.materials if m.of is None and m.between is None]
-    friction, restitution = (said[-1].friction, said[-1].restitution) if said else (0.0, 0.0)
-    return {"gravity": float(np.linalg.norm(world.gravity)), "friction": friction, "restitution": restitution}
+    said = _said(world)
+    return {"gravity": float(np.linalg.norm(world.gravity)), "friction": said["friction"], "restitution": said["restitution"]}
+
+
+def _said(world: World) -> dict[str, float]:
+    """The last word about all pairs."""
+    values = [m.values for m in world.materials if m.of is None and m.between is None]
+    return dict(zip(NAMES, values[-1] if values else (0.0,) * len(NAMES), strict=True))
 
 
 def changed(model: WorldModel, values: dict[str, float]) -> WorldModel:
     """The model with other such numbers; gravity keeps its direction."""
-    world, before = model.world, numbers_of(model.world)
-    if values.get("gravity", before["gravity"]) != before["gravity"]:
-        down = np.eye(3)[world.dim - 1] * -1.0 if before["gravity"] == 0 else world.gravity / before["gravity"]
+    world, strength, said = model.world, float(np.linalg.norm(model.world.gravity)), _said(model.world)
+    if values.get("gravity", strength) != strength:
+        down = -np.eye(3)[world.dim - 1] if strength == 0 else world.gravity / strength
         world.gravity = values["gravity"] * down
-    said = {name: values.get(name, before[name]) for name in ("friction", "restitution")}
-    if said != {name: before[name] for name in said}:
+    wanted = said | {name: value for name, value in values.items() if name in said}
+    if wanted != said:
         rest = [m for m in world.materials if m.of is not None or m.between is not None]
         world.materials = []
-        world.material(**said)
+        world.material(**wanted)
         world.materials += rest
     return model
 

@@ -37,12 +37,16 @@ def save_film(
         raise InputError(f"a film of bodies is saved as *.gif; got {str(path)!r}")
     if not (seconds > 0 and fps >= 1 and width >= 16):
         raise InputError(f"a film needs seconds > 0, fps ≥ 1 and width ≥ 16; got {seconds}, {fps} and {width}")
-    times = np.linspace(film.t[0], film.t[-1], max(2, round(seconds * fps)))
-    stage = _Stage.around(film, width, view)
-    pictures = [stage.picture(film.at(float(t))) for t in times]
+    pictures = film_pictures(film, max(2, round(seconds * fps)), width=width, view=view)
     path.parent.mkdir(parents=True, exist_ok=True)
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=round(1000 / fps), loop=0, optimize=True)
     return path
+
+
+def film_pictures(film: Film, count: int, *, width: int = 360, view: tuple[float, float] = (-60.0, 20.0)) -> list[Any]:
+    """So many pictures of the film, evenly spread, as PIL images."""
+    stage = _Stage.around(film, width, view)
+    return [stage.picture(film.at(float(t))) for t in np.linspace(film.t[0], film.t[-1], count)]
 
 
 def still(film: Film, t: float, *, width: int = 360, view: tuple[float, float] = (-60.0, 20.0)) -> Any:

@@ -1,9 +1,11 @@
 """One page with a choice: runs at a small grid of parameters, each in the player of the report. It works from a folder.
 
-The page holds what all reports share (plotly's JavaScript, script, style) once, and what is different in each run. A frame shows
-the report of the run that was chosen, put together by the page itself; nothing is asked of any server.
+The page holds what all reports share (plotly's JavaScript, script, style) once, and what is different in each run, packed (gzip).
+A frame shows the report of the run that was chosen, put together by the page itself; nothing is asked of any server.
 """
 
+import base64
+import gzip
 import html
 import json
 from collections.abc import Mapping, Sequence
@@ -13,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from carom.errors import InputError
-from carom.report.html import report
-from carom.results.solution import Solution
 
 
 def write_choices(
@@ -22,16 +22,16 @@ def write_choices(
     title: str,
     about: str,
     axes: Mapping[str, Sequence[Any]],
-    runs: Mapping[tuple[int, ...], Solution],
+    reports: Mapping[tuple[int, ...], str],
     home: str | None = None,
 ) -> Path:
-    """Write the page. `axes` are the parameters and their values, `runs` has one run for each combination, by the numbers of the
-    values; `home` is an address to go back to."""
+    """Write the page. `axes` are the parameters and their values, `reports` has the report of a run for each combination, by the
+    numbers of the values; `home` is an address to go back to."""
     wanted = list(product(*(range(len(values)) for values in axes.values())))
-    if sorted(runs) != wanted:
-        raise InputError(f"a page of choices needs a run for each of {len(wanted)} combinations; got {len(runs)}")
+    if sorted(reports) != wanted:
+        raise InputError(f"a page of choices needs a run for each of {len(wanted)} combinations; got {len(reports)}")
     common = _common()
-    pages = {"-".join(map(str, key)): _without(report(runs[key]), common) for key in wanted}
+    pages = {"-".join(map(str, key)): _without(reports[key], common) for key in wanted}
     text = (_folder() / "choices.html").read_text("utf-8")
     fields = {
         "TITLE": html.escape(title),
@@ -39,8 +39,7 @@ def write_choices(
         "HOME": "" if home is None else f'<a href="{html.escape(home)}">all models</a>',
         "CONTROLS": _controls(axes),
         "EVAL": " 'unsafe-eval'" if any("'unsafe-eval'" in page for page in pages.values()) else "",
-        "COMMON": _json(common),
-        "PAGES": _json(pages),
+        "PACKED": _packed({"common": common, "pages": pages}),
     }
     for name, value in fields.items():
         text = text.replace("{{" + name + "}}", value)
@@ -73,8 +72,9 @@ def _without(page: str, common: Mapping[str, str]) -> str:
     return page
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")  # no tag ends inside a script
+def _packed(value: Any) -> str:
+    """As text that a page can hold; the same bytes whenever it is made."""
+    return base64.b64encode(gzip.compress(json.dumps(value, ensure_ascii=False).encode("utf-8"), 9, mtime=0)).decode()
 
 
 def _controls(axes: Mapping[str, Sequence[Any]]) -> str:

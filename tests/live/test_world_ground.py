@@ -126,7 +126,7 @@ def test_what_says_how_it_starts_starts_it_anew_and_what_cannot_be_is_refused(gr
     assert "restitution" in ground.message and ground.values["restitution"] == 0.0
     _watch(ground, 0.1)
     ground.turn("friction", 0.9)
-    assert not ground.message and ground.player.now > 0 and ground.takes[0].scene.materials.friction[0, 0] == 0.9
+    assert not ground.message and ground.player.now > 0 and ground.takes[0].scene.materials.table[0, 0, 0] == 0.9
 
 
 def test_a_hand_holds_a_body_where_it_is(ground):

@@ -6,8 +6,8 @@ const soft = (() => {
   const name = known ? probe.getParameter(known.UNMASKED_RENDERER_WEBGL) : "";
   probe?.getExtension("WEBGL_lose_context")?.loseContext();
   if (!/swiftshader|llvmpipe|softpipe|software|basic render/i.test(name)) return false;
-  const sharp = window.devicePixelRatio;
-  Object.defineProperty(window, "devicePixelRatio", { get: () => 0.5 * sharp });
+  const sharp = window.devicePixelRatio; // a map of a sweep stands still: it stays as sharp as it can be
+  Object.defineProperty(window, "devicePixelRatio", { get: () => (document.querySelector("[data-carom-frame]") ? 0.5 : 1) * sharp });
   const open = HTMLCanvasElement.prototype.getContext;
   HTMLCanvasElement.prototype.getContext = function (kind, options) {
     return open.call(this, kind, kind.startsWith("webgl") ? { ...options, antialias: false } : options);
@@ -31,6 +31,13 @@ const soft = (() => {
         const box = row?.querySelector("input[type=checkbox]");
         if (box && !box.checked) { asked = true; box.click(); }
       }
+    }
+    for (const button of document.querySelectorAll("button:not([aria-label])")) { // those that show only a drawing
+      if (button.textContent.trim()) continue;
+      const drawing = button.querySelector("svg")?.getAttribute("class") ?? "";
+      const known = { adjustments: "settings of the view", "list-search": "commands and their keys", minus: "fold the panel", plus: "unfold the panel" };
+      const found = Object.keys(known).find((word) => drawing.includes(word));
+      name(button, /close/i.test(button.className) ? "close" : found ? known[found] : drawing.match(/tabler-icon-([a-z-]+)/)?.[1] ?? "more");
     }
     for (const canvas of document.querySelectorAll("canvas:not([role])")) {
       canvas.setAttribute("role", "img");

@@ -1,0 +1,156 @@
+"""For everybody: contrast in both themes, the keyboard, names, a phone's width, and nothing that moves by itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from accessible import controls, moving, pale, prefer, tab_through
+from browser import needs_browser
+from live_pages import press, until, visit
+
+import carom
+from carom.live.gallery import write_gallery
+from carom.models.world_model import WorldModel
+
+pytest.importorskip("viser", reason="pip install 'carom[live]'")
+
+from carom.live.play_page import PlayPage
+from carom.live.sweep_page import Map, SweepPage
+from carom.live.world_ground import WorldGround
+
+PHONE = 390
+
+
+def arch(friction: float = 0.6) -> WorldModel:
+    return replace(carom.models.arch(voussoirs=3, friction=friction), num_steps=6)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A gallery with one scene."""
+    place = tmp_path_factory.mktemp("gallery")
+    assert list(write_gallery(place, {"arch": arch})) == ["arch"]
+    return place
+
+
+@pytest.fixture(scope="module")
+def played():
+    with PlayPage(WorldGround("arch", arch), plain=True) as page:
+        yield page
+
+
+def _open(browser, path, width: int, ready: str) -> None:
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.size(width, 900)
+    browser.call("Page.navigate", url=path.resolve().as_uri())
+    browser.wait(ready)
+
+
+FRAME = "document.querySelector('iframe')"
+INSIDE = f"!!{FRAME}?.dataset.shown && {FRAME}.contentDocument?.body?.dataset.ready === 'yes'"
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_of_the_gallery_can_be_read_and_fit_a_phone(browser, folder, dark, tmp_path):
+    prefer(browser, dark)
+    _open(browser, folder / "index.html", PHONE, "document.querySelectorAll('li img').length === 1")
+    count, bad = pale(browser)
+    assert count >= 6 and bad == []
+    assert browser.run("document.documentElement.scrollWidth") <= PHONE
+    _open(browser, folder / "arch.html", PHONE, INSIDE)
+    count, bad = pale(browser)
+    assert count >= 4 and bad == []
+    count, bad = pale(browser, "iframe")  # the report itself, with the texts of its plots
+    assert count > 40 and bad == []
+    assert browser.run("document.documentElement.scrollWidth") <= PHONE
+    assert browser.run("document.querySelector('iframe').contentDocument.documentElement.scrollWidth") <= PHONE
+    for inside in (None, "iframe"):
+        assert all(name for _, name, _ in controls(browser, inside)), controls(browser, inside)
+    assert all(r.startswith(("file:", "data:", "about:", "blob:")) for r in browser.requests) and browser.complaints == []
+
+
+@needs_browser
+def test_control_pale_text_is_found(browser, tmp_path):
+    text = "pale<p style='color:#767676'>just enough</p><b style='font-size:24px'>large</b>"
+    (tmp_path / "pale.html").write_text(f"<!doctype html><html><body style='background:#fff;color:#999'>{text}")
+    prefer(browser)
+    _open(browser, tmp_path / "pale.html", 600, "document.body?.innerText.includes('pale')")
+    count, bad = pale(browser)
+    assert count == 3 and [row[2] for row in bad] == ["pale", "large"]
+    assert bad[0][0] == pytest.approx(2.85, abs=0.01)  # #999 on white
+
+
+@needs_browser
+def test_a_choice_is_made_by_the_keyboard_and_nothing_moves_by_itself(browser, folder):
+    prefer(browser, still=True)
+    _open(browser, folder / "index.html", 800, "document.querySelectorAll('li img').length === 1")
+    browser.wait("document.querySelector('li img').currentSrc.endsWith('.png')")  # the still picture, not the film
+    assert moving(browser) == []
+    _open(browser, folder / "arch.html", 800, INSIDE)
+    assert moving(browser) == []
+    before = browser.run("document.querySelector('iframe').contentDocument.getElementById('scrub').value")
+    first = browser.run("document.querySelector('iframe').dataset.shown")
+    browser.run("document.querySelector('input[type=radio]:checked').focus()")
+    press(browser, "ArrowRight", "ArrowRight", 39)
+    browser.wait(f"document.querySelector('iframe').dataset.shown !== {first!r} && {INSIDE}")
+    assert before == browser.run("document.querySelector('iframe').contentDocument.getElementById('scrub').value") == "0"
+    prefer(browser)
+    _open(browser, folder / "index.html", 800, "document.querySelectorAll('li img').length === 1")
+    browser.wait("document.querySelector('li img').currentSrc.endsWith('.gif')")  # control: others get the film
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_live_page_can_be_read(browser, played, dark):
+    visit(browser, played.page, dark=dark, width=900, height=900)
+    theme = "dark" if dark else "light"
+    browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{theme}'", 30)
+    browser.wait("!!document.querySelector('[role=slider][aria-label=gravity]')")
+    until(lambda: pale(browser)[0] > 20)
+    count, bad = pale(browser)
+    assert count > 20 and bad == []
+    nameless = [row for row in controls(browser) if not row[1]]
+    assert nameless == []
+
+
+@needs_browser
+def test_all_controls_of_a_live_page_are_reached_by_the_keyboard(browser, played):
+    prefer(browser, still=True)
+    visit(browser, played.page, width=900, height=900)
+    browser.wait("!!document.querySelector('[role=slider][aria-label=gravity]')")
+    wanted = {name for _, name, index in controls(browser) if index >= 0}
+    reached = tab_through(browser, 2 * len(controls(browser)))
+    missing = wanted - {name for name, _ in reached}
+    assert missing == set() and len(wanted) > 15
+    own = [(name, ring) for name, ring in reached if name in wanted]
+    assert all(ring for _, ring in own), [name for name, ring in own if not ring]  # one sees where one is
+    assert moving(browser) == [] and not played.ground.player.playing  # it does not start by itself
+    browser.run("document.activeElement.blur()")
+    for key, code, number in (("l", "KeyL", 76), ("j", "KeyJ", 74)):
+        browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=code, windowsVirtualKeyCode=number, text=key)
+        browser.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code, windowsVirtualKeyCode=number)
+        until(lambda key=key: (played.ground.player.now > 0) == (key == "l"))  # a step on, and back
+
+
+class Store:
+    """A sweep that has just begun."""
+
+    def __init__(self) -> None:
+        self.flat, self.size, self.shape, self.dims = False, 4, (2, 2), ("a", "b")
+        self.axes = {"a": np.array([1.0, 2.0]), "b": np.array([3.0, 4.0])}
+
+    def read(self) -> dict:
+        return {}
+
+
+@needs_browser
+def test_a_sweep_can_be_read_on_a_phone(browser):
+    assert not np.any(Map.of(Store()).done)
+    with SweepPage("a sweep") as page:
+        page.look(Store())
+        for dark in (False, True):
+            visit(browser, page, dark=dark, width=PHONE, height=800, ready="[data-carom-done]")
+            browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{'dark' if dark else 'light'}'", 30)
+            assert pale(browser)[1] == [] and browser.run("document.documentElement.scrollWidth") <= PHONE
