@@ -182,18 +182,20 @@ class Stepper:
         L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
         later = prescribed(scene, middle, t + h)
         fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
-        known: bytes | None = None
+        known, memory = None, self.memory
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
                 break
             shift = self._shift(posed, middle, later, hit)
             offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
-            answer = solve_rolling(posed, v, L, offset, self.memory.start(posed), self.tolerance, h)
+            answer = solve_rolling(posed, v, L, offset, memory.start(posed), self.tolerance, h)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
             fastest = np.maximum(fastest, 1.1 * came)
+            none = np.zeros(len(posed.contacts), bool)
+            memory = Memory.of(posed, answer.impulses, answer.u, none, none, True)  # the next begins with this answer
         came_out, answer = answer.u, replace(answer, u=answer.u + shift)
         record.include(answer)
         record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
