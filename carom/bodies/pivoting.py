@@ -110,7 +110,8 @@ def _first(scaled: Stretched, x: np.ndarray, dx: np.ndarray, state: np.ndarray) 
     mirror = np.r_[-1.0, np.ones(x.shape[1] - 1)]
     a, b, c = (np.sum(mirror * left * right, axis=1) for left, right in ((dx, dx), (x, dx), (x, x)))
     root = b + np.sqrt(np.maximum(b * b - a * c, 0.0))
-    share = np.where(c >= 0, 0.0, -c / np.where(root > 0, root, 1.0))
+    with np.errstate(over="ignore"):  # a cone that is left farther away than numbers reach is not left
+        share = np.where(c >= 0, 0.0, -c / np.where(root > 0, root, 1.0))
     leaves = (state == STICK) & scaled.rough & (cones.norm(x[:, 1:] + dx[:, 1:]) > x[:, 0] + dx[:, 0]) & ((c >= 0) | (root > 0))
     slips = np.where(leaves, np.minimum(share, 1.0), np.inf)
     who = int(np.argmin(np.minimum(empty, slips)))

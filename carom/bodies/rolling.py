@@ -15,7 +15,8 @@ from carom.bodies.bounded import solve_bounded, with_given
 from carom.bodies.quaternions import lengths
 from carom.bodies.velocity import Answer, Posed
 
-ROUNDS = 60
+ROUNDS = 300
+QUICK = 12  # rounds in which whole states change; then torques follow their spins step by step, as a projected gradient
 NOISE = 1e-2  # of the tolerance: a spin this slow, relative to the fastest, is none, and any torque that the contact has holds it
 SLACK = 1e-13  # relative to the largest torque: a change this small is rounding
 
@@ -35,25 +36,28 @@ def solve_rolling(
     holds = (contact < 0) | (began > 0)
     torque, answer = np.zeros(len(contact)), None
     noise = NOISE * tolerance * _spins(posed, _speeds(posed, v, L), len(contact))
-    for _ in range(ROUNDS):
+    weight = _weights(posed, len(contact))
+    for turn in range(ROUNDS):
         answer = with_given(posed, v, L, offset, start, tolerance, torque, holds, h)
         limit = lever * np.maximum(answer.impulses[width * contact], 0.0)
         found, spin = answer.impulses[edge:], answer.u[edge:]
         new, stay = torque.copy(), holds.copy()
         for rows in groups:
-            bound, size, rate = limit[rows[0]], float(np.linalg.norm(found[rows])), float(np.linalg.norm(spin[rows]))
-            if size > bound * (1 + SLACK):  # it holds by more than it has, or pushes harder than it is pressed
-                new[rows], stay[rows] = bound * found[rows] / size, False
-            if not holds[rows[0]] and rate > noise[rows[0]]:
-                backwards = float(spin[rows] @ torque[rows]) > 0
-                new[rows] = 0.0 if backwards else -bound * spin[rows] / rate
-                stay[rows] = backwards
+            first, bound, rate = rows[0], limit[rows[0]], float(np.linalg.norm(spin[rows]))
+            if not holds[first] and turn >= QUICK:  # a step that cannot go in circles
+                new[rows] = _within(bound, torque[rows] - spin[rows] / np.sum(1 / weight[rows]))
+                continue
+            if np.linalg.norm(found[rows]) > bound * (1 + SLACK):  # it holds by more than it has, or is pressed less than before
+                new[rows], stay[rows] = _within(bound, found[rows]), False
+            if not holds[first] and rate > noise[first]:
+                stay[rows] = float(spin[rows] @ torque[rows]) > 0  # backwards: it has stopped on the way
+                new[rows] = -bound * spin[rows] / rate
         change = np.abs(new - torque)[mine][~stay[mine]]
         if np.array_equal(stay, holds) and np.max(change, initial=0.0) <= SLACK * np.max(limit):
             break
         torque, holds = np.where(stay, 0.0, new), stay
     assert answer is not None
-    residual = max(answer.residual, _breach(posed, answer, groups, limit, found, spin))
+    residual = max(answer.residual, _breach(posed, answer, groups, limit, weight))
     return replace(answer, residual=residual, converged=bool(answer.converged and residual <= tolerance))
 
 
@@ -67,25 +71,27 @@ def _groups(contact: np.ndarray, lever: list[float]) -> list[np.ndarray]:
     return [np.array(rows) for rows in groups.values()]
 
 
-def _breach(
-    posed: Posed, answer: Answer, groups: list[np.ndarray], limit: np.ndarray, torque: np.ndarray, spin: np.ndarray
-) -> float:
-    """How far (1) is from being met: m − P(m − cω) with P onto |m| ≤ ρ r_N, as a spin, relative to the fastest one."""
+def _within(bound: float, m: np.ndarray) -> np.ndarray:
+    """The nearest torque that is not larger than the bound."""
+    size = float(np.linalg.norm(m))
+    return m if size <= bound else m * (bound / size)
+
+
+def _weights(posed: Posed, count: int) -> np.ndarray:
+    """The torque that makes a unit of spin, for the last rows."""
     rows = posed.rows
-    edge = len(rows.a) - len(spin)
-    light = [
-        np.einsum("ri,rij,rj->r", t[edge:], posed.inverse[b[edge:]], t[edge:])
-        for t, b in ((rows.turn_a, rows.a), (rows.turn_b, rows.b))
-    ]
-    weight = 1 / np.maximum(light[0] + light[1], 1e-300)
-    fastest = _spins(posed, answer.scale, len(spin))
-    worst = 0.0
+    sides = ((rows.turn_a[-count:], rows.a[-count:]), (rows.turn_b[-count:], rows.b[-count:]))
+    return 1 / np.maximum(sum(np.einsum("ri,rij,rj->r", turn, posed.inverse[body], turn) for turn, body in sides), 1e-300)
+
+
+def _breach(posed: Posed, answer: Answer, groups: list[np.ndarray], limit: np.ndarray, weight: np.ndarray) -> float:
+    """How far (1) is from being met: m − P(m − cω) with P onto |m| ≤ ρ r_N, as a spin, relative to the fastest one."""
+    count, worst = len(limit), 0.0
+    torque, spin, fastest = answer.impulses[-count:], answer.u[-count:], _spins(posed, answer.scale, count)
     for g in groups:
         m, c = torque[g], weight[g[0]]
-        p = m - c * spin[g]
-        size = float(np.linalg.norm(p))
-        p = p if size <= limit[g[0]] else limit[g[0]] * p / size
-        worst = max(worst, float(np.linalg.norm(m - p)) / (c * fastest[g[0]]) if fastest[g[0]] > 0 else 0.0)
+        wrong = float(np.linalg.norm(m - _within(limit[g[0]], m - c * spin[g])))
+        worst = max(worst, wrong / (c * fastest[g[0]]) if fastest[g[0]] > 0 else 0.0)
     return worst
 
 

@@ -182,25 +182,55 @@ class Stepper:
         L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
         later = prescribed(scene, middle, t + h)
         fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
-        known: bytes | None = None
+        known, memory = None, self.memory
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
                 break
             shift = self._shift(posed, middle, later, hit)
-            offset = shift + _offsets(posed, 2 * np.maximum(posed.contacts.gap, 0.0) / h, 0.0)
-            answer = solve_rolling(posed, v, L, offset, self.memory.start(posed), self.tolerance, h)
+            shift, answer, bounced = self._solve(posed, middle, v, L, shift, memory.start(posed), h)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
                 break
             fastest = np.maximum(fastest, 1.1 * came)
+            none = np.zeros(len(posed.contacts), bool)
+            memory = Memory.of(posed, answer.impulses, answer.u, none, none, True)  # the next begins with this answer
         came_out, answer = answer.u, replace(answer, u=answer.u + shift)
         record.include(answer)
         record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
         table, state = _table(posed, answer, False, self.tolerance)
         record.tables.append(table)
-        self._remember(posed, answer, came_out, state, h)
+        self._remember(posed, answer, came_out, np.where(bounced, 0, state), h)
         return posed, answer
+
+    def _solve(
+        self, posed: Posed, middle: State, v, L, shift: np.ndarray, start, h: float
+    ) -> tuple[np.ndarray, Answer, np.ndarray]:
+        """The law for (u₁ + shift + 2φ⁺/h, r). An impact that (1) did not foresee, since a body turned into it, bounces here: its
+        shift is eu₀, which does the work −(1 − e²) of an impact; where friction would make energy of that, it does not bounce.
+        The shift as it was used, the answer, and which contacts bounced."""
+        gap, width = posed.contacts.gap, 1 + posed.rows.tangents
+        late = self._late(posed, middle, v, L, h)
+        for bounces in (late, np.zeros_like(late)) if np.any(late) else (late,):
+            rates = posed.rows.by_contact(posed.rates(middle.v, middle.L))[:, 0]
+            bounced = shift.copy()
+            bounced[: len(gap) * width : width][bounces] = (posed.restitution * rates)[bounces]
+            offset = bounced + _offsets(posed, np.where(bounces, 0.0, 2 * np.maximum(gap, 0.0) / h), 0.0)
+            answer = solve_rolling(posed, v, L, offset, start, self.tolerance, h)
+            had, has = (float(np.sum(posed.state.moved(*pair).kinetic(self.scene))) for pair in ((v, L), (answer.v, answer.L)))
+            if not np.any(bounces) or has <= had * (1 + 1e-12):
+                break
+        return bounced, answer, bounces
+
+    def _late(self, posed: Posed, middle: State, v, L, h: float) -> np.ndarray:
+        """Contacts that meet in the second half of the step, did not press before, and bounce."""
+        if not np.any(posed.restitution > 0):
+            return np.zeros(len(posed.contacts), bool)
+        rates, then = (posed.rows.by_contact(posed.rates(*pair))[:, 0] for pair in ((middle.v, middle.L), (v, L)))
+        change = np.max(np.abs(then - rates), initial=0.0)
+        fast = rates < -CALM * change - 1e-9 * np.max(np.abs(rates), initial=0.0)
+        pressed, _ = self.memory.states(posed.contacts.key)
+        return (posed.restitution > 0) & fast & ~pressed & (posed.contacts.gap + 0.5 * h * rates < 0)
 
     def _shift(self, posed: Posed, middle: State, later: State, hit: np.ndarray) -> np.ndarray:
         """What the law is asked about is u₁ + shift. On a curved way the rates of a contact that lasts change by δ = u₁⁻ − u₀ from
