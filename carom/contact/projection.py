@@ -1,6 +1,6 @@
 """Closest points of an admissible set, in the kinetic metric: §5 of [fetecau2003].
 
-(88) of the paper says that q̃ is the closest point of a convex obstacle to the point (1 − α)q_{i−1} + αq_i on the chord of an
+(90) of the paper says that q̃ is the closest point of a convex obstacle to the point (1 − α)q_{i−1} + αq_i on the chord of an
 impact, in the metric of the mass matrix. The same projection, onto the admissible set, says where a bad configuration should be.
 """
 

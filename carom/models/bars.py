@@ -74,6 +74,7 @@ def _system(sizes: tuple[int, ...], wall: bool, massless: bool, extras: Extras =
         return jnp.stack(([q[0] - params["contact_rest"][0]] if wall else []) + pairs)
 
     def gaps_in_time(q, t, params):
+        assert extras.wall is not None
         first = jnp.zeros(len(firsts) + 1).at[0].set(jnp.asarray(extras.wall(t), float))
         return gaps(q, params) - first
 
@@ -160,7 +161,8 @@ def bars(
     - `force(q, v, t, params)`: a force on each node.
     - `damping`: α and β of Rayleigh's damping −α m v − β K v. `friction`: μg, the deceleration of a bar that slides on a table.
     """
-    count, moving = len(lengths), wall if callable(wall) else None
+    count = len(lengths)
+    moving: Any = wall if callable(wall) else None
     _check(count, {"densities": densities, "moduli": moduli, "elements": elements, "speeds": speeds}, gaps, wall, integrator, tip)
     walls, ends = bool(wall), check_ends(ends, wall)
     parts = [section] * count if callable(section) or np.ndim(section) == 0 else list(section)
@@ -198,7 +200,7 @@ def bars(
         num_steps=2_700,
         source="demoures2017, §4",
         shape=_outline,
-        method=VariationalCollision(Trapezoidal()) if extras.rubs else None,
+        method=VariationalCollision(Trapezoidal()) if extras.rubs else None,  # pyright: ignore[reportCallIssue]
     )
 
 

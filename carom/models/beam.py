@@ -235,7 +235,7 @@ def beam(
             f"{tuple(damping)}, {friction} and {radius}"
         )
     nodes, spacing = int(elements) + 1, length / int(elements)
-    section = Section(side**2, (side**4 / 12,) * 2) if section is None else section
+    section = Section(side**2, (side**4 / 12, side**4 / 12)) if section is None else section
     masses, stiffness = masses_and_stiffness(nodes - 1, spacing, section, density, modulus, poisson)
     own = any(x is not None for x in (strain, turn, velocity))
     q0, v0 = (

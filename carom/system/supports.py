@@ -75,4 +75,4 @@ class Supports(eqx.Module):
             return jnp.zeros(space.dim)
         rates = jax.jvp(lambda s: self._places(s, params), (t,), (jnp.ones_like(t),))[1]
         full = jnp.zeros(space.size).at[np.array(self.moved)].set(rates)
-        return (1.0 - self.free(space)) * space.velocity(q, full)
+        return jnp.asarray(1.0 - self.free(space)) * space.velocity(q, full)

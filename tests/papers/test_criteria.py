@@ -1,10 +1,12 @@
 """The criteria of carom reproduce: each accepts what its paper claims and refuses a control."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from carom.models.bars import BAR_ROWS, bars
-from carom.papers import misprints
+from carom.papers import elastic_formulas, misprints
 from carom.papers.beam_impacts import decay_row
 from carom.papers.demoures2017 import TRAPEZOIDAL, leapfrog_invariant, match_row, shown_nodes
 from carom.papers.exhibit import ANSWERED, DIFFERS, REPRODUCED, UNCLEAR, Band, judge
@@ -142,3 +144,24 @@ def test_leapfrog_keeps_its_own_invariant_and_not_the_energy():
     own = leapfrog_invariant(run)
     assert np.ptp(own) < 1e-12 * abs(own[0])
     assert np.ptp(run.energy) > 1e-4 * abs(own[0])  # the control
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        elastic_formulas.end_4_6,
+        elastic_formulas.jump_4_7,
+        elastic_formulas.force_4_14,
+        elastic_formulas.step_4_16,
+        elastic_formulas.weight_5_9,
+        elastic_formulas.coadjoint_5_11,
+        elastic_formulas.extremity_5_2,
+        partial(elastic_formulas.energy_4_15, "(4.15)"),
+        partial(elastic_formulas.energy_4_15, "(4.17)"),
+    ],
+)
+def test_a_misprint_is_told_by_what_it_implies(formula):
+    """The formula that is meant passes the criterion that the printed one fails."""
+    found = formula()
+    assert found.row.verdict == DIFFERS and found.printed > 1e-3
+    assert elastic_formulas.EXACT.holds(found.meant)

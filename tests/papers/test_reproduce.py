@@ -127,7 +127,7 @@ def _agrees(exhibit):
         assert page.get(row.claim) == row.verdict, row
 
 
-@pytest.mark.parametrize("name", ["fetecau2003/fig-2", "fetecau2003/fig-3"])
+@pytest.mark.parametrize("name", ["fetecau2003/fig-2", "fetecau2003/fig-3", "demoures2017/formulas"])
 def test_the_page_says_what_the_code_says(name):
     _agrees(chosen(EXHIBITS, name)[0])
 
