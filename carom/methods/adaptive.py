@@ -119,7 +119,7 @@ class Adaptive(Method):
 
     @property
     def takes(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.method.takes - {"interfaces"}
+        return self.method.takes - {"interfaces", "massless", "contacts along massless directions"}  # no velocity to compare
 
     @property
     def offers(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
