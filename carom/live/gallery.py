@@ -151,6 +151,7 @@ def write_gallery(folder: Path, models: dict[str, Callable[..., Any]]) -> Iterat
         cards[name in SCENES].append(f'<li><a href="{name}.html">{image}<b>{name}</b></a> {about}</li>')
         yield name
     index = (resources.files("carom.live") / "client" / "gallery.html").read_text("utf-8")
-    for mark, rows in (("{{MODELS}}", cards[False]), ("{{SCENES}}", cards[True])):
-        index = index.replace(mark, "\n".join(rows))
+    heads = {"Systems": cards[False], "Worlds of bodies": cards[True]}
+    sections = [f"<h2>{head}</h2>\n<ul>\n" + "\n".join(rows) + "\n</ul>" for head, rows in heads.items() if rows]
+    index = index.replace("{{SECTIONS}}", "\n".join(sections))
     (folder / "index.html").write_text(index, encoding="utf-8")
