@@ -13,6 +13,7 @@ from carom.errors import InputError
 from carom.named import Named
 
 LAWS = ("newton", "poisson")
+ELASTIC = 1.0  # what a restitution is that nobody gave
 
 
 class Contact(eqx.Module):
@@ -57,7 +58,7 @@ class Contact(eqx.Module):
     def __init__(
         self,
         gap: Callable[..., Any],
-        restitution: float | Callable[..., Any] | None = None,
+        restitution: float | Callable[..., Any] = ELASTIC,
         *,
         departure: Callable[..., Any] | None = None,
         friction: float | Callable[..., Any] = 0.0,
@@ -80,11 +81,10 @@ class Contact(eqx.Module):
         if law not in LAWS:
             raise InputError(f"{where}: law must be one of {', '.join(LAWS)}; got {law!r}")
         self.law = law
-        if departure is not None and restitution is not None:
+        if departure is not None and restitution is not ELASTIC:
             raise InputError(f"{where}: departure= says what restitution= would say: pass one of the two")
         if departure is not None:
             restitution = _ratio(departure)
-        restitution = 1.0 if restitution is None else restitution
         self.restitution = _coefficient(restitution, "restitution", where, upper=1.0, of_speed=True)
         self.friction = _coefficient(friction, "friction", where, upper=None, of_speed=True)
         self.static_friction = None if static_friction is None else _coefficient(static_friction, "static_friction", where, None)

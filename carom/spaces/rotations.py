@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from carom.numerics.linalg import inverse
 from carom.xla.kernel import once
 
 Vector = tuple[Array, Array, Array]
@@ -214,12 +215,33 @@ def newton_nodes(residual: Callable[[Any], tuple[Any, Any]], guess: Vector, floo
         inverse = once(-1.0 / dot(a, bc))  # Cramer
         return dot(bc, value) * inverse, dot(cross(c, a), value) * inverse, dot(cross(a, b), value) * inverse
 
-    return _iterate(improve, guess, 20, floor)
+    return _root(lambda x: residual(x)[0], improve, guess, 20, floor)
 
 
 def fixed_point_nodes(improve: Callable[[Any], Any], guess: Any) -> Solved:
     """x ← x + improve(x) until it stands still."""
-    return _iterate(improve, guess, 200)
+    return _root(improve, improve, guess, 200)
+
+
+def _root(function: Callable[[Any], Any], improve: Callable[[Any], Any], guess: Any, most: int, floor: Any = 0.0) -> Solved:
+    """Where the function vanishes, by iteration; derivatives, forwards and backwards, by the theorem on implicit functions."""
+
+    def tangent(slope, wanted):
+        """slope(x) = wanted, linear: each node has a matrix of its own, whose columns are the slopes of all nodes at once."""
+        zero, one = jnp.zeros_like(wanted[0]), jnp.ones_like(wanted[0])
+        size = range(len(wanted))
+        columns = [join(slope(tuple(one if i == j else zero for i in size))) for j in size]
+        matrix = jnp.stack(columns, axis=-1).reshape(-1, len(size), len(size))
+        # The inverse, and not a solution with `wanted` in it, which could not be transposed.
+        found = jnp.sum(jax.vmap(inverse)(matrix) * join(wanted).reshape(-1, 1, len(size)), axis=-1)
+        return split(found.reshape(*zero.shape, len(size)))
+
+    def iterate(_, guess):
+        x, converged = _iterate(improve, guess, most, floor)
+        return x, converged.astype(float)  # what comes beside a root has to have a derivative too
+
+    x, converged = jax.lax.custom_root(function, guess, iterate, tangent, has_aux=True)
+    return Solved(x, converged > 0)
 
 
 def _iterate(improve: Callable[[Any], Any], guess: Any, most: int, floor: Any = 0.0) -> Solved:
