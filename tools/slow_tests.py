@@ -4,8 +4,8 @@
     python tools/slow_tests.py log [seconds]
 
 `make test` leaves out the tests listed there, `make test-slow` runs them and nothing else, .ci/run does both. What a test waits for
-is mostly its compilation, so a list that was measured says more than a guess beside each test. By default those of four seconds and
-more.
+is mostly its compilation, so a list that was measured says more than a guess beside each test. By default those of two and a half
+seconds and more.
 """
 
 import re
@@ -17,7 +17,7 @@ LIST = Path(__file__).parent.parent / "tests" / "slow.txt"
 LINE = re.compile(r"^(\d+\.\d+)s (?:setup|call|teardown)\s+(tests/.+)$", re.MULTILINE)
 
 
-def main(log: str, least: str = "4") -> None:
+def main(log: str, least: str = "2.5") -> None:
     took: dict[str, float] = defaultdict(float)
     for seconds, test in LINE.findall(Path(log).read_text()):
         took[test.strip()] += float(seconds)
