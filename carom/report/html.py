@@ -199,7 +199,7 @@ def _alarming(solution: Solution) -> bool:
 def _headline(solution: Solution, numbers: Mapping[str, Any]) -> str:
     hits, steps = numbers["impacts"], f"{numbers['steps']:,} steps of {numbers['dt']:g} to t = {numbers['t_end']:g}"
     method = method_record(solution.method).name
-    kept = f"energy kept to {numbers['energy_error_max']:.1e}"
+    kept = f"energy changes by at most {numbers['energy_error_max']:.1e}"  # true of runs with loss as well
     return " · ".join([steps, f"{hits:,} impact{'' if hits == 1 else 's'}", method, kept, numbers["status"].replace("_", " ")])
 
 
