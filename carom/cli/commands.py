@@ -23,6 +23,7 @@ from carom.cli.terminal import (
     INTERRUPTED,
     OK,
     console,
+    end_of_run,
     fail,
     folder,
     lists,
@@ -203,10 +204,7 @@ def run(
         write(out, solution, summary, quiet=as_json)
     if page is not None:
         page.wait()
-    if not solution.status.ok:
-        fail(solution.status.message, FAILED)
-    if solution.status.name == "interrupted":
-        fail(solution.status.message, INTERRUPTED)
+    end_of_run(solution.status)
     if impacts is not None and len(solution.impacts) < impacts:
         note(f"only {len(solution.impacts):,} of {impacts:,} impacts happened in {num_steps:,} steps; ask for more with --steps")
 

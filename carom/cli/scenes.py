@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from carom.cli.parsing import build_model
-from carom.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, console, fail, lists, plain
+from carom.cli.terminal import BAD_INPUT, FAILED, console, end_of_run, fail, lists, plain
 from carom.cli.watching import watched_world
 from carom.cli.writing import check_out, is_file
 
@@ -56,10 +56,7 @@ def run_scene(
         _write(out, scene, run, summary, as_json)
     if page is not None:
         page.wait()
-    if not run.status.ok:
-        fail(run.status.message, FAILED)
-    if run.status.name == "interrupted":
-        fail(run.status.message, INTERRUPTED)
+    end_of_run(run.status)
 
 
 def _values(name: str, settings: list[str]) -> dict[str, Any]:

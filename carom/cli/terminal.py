@@ -29,6 +29,14 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
+def end_of_run(status: Any) -> None:
+    """The exit code says how a run ended; a good end says nothing."""
+    if not status.ok:
+        fail(status.message, FAILED)
+    if status.name == "interrupted":
+        fail(status.message, INTERRUPTED)
+
+
 def note(message: str) -> None:
     console(stderr=True).print(f"[yellow]note:[/yellow] {escape_markup(message)}", soft_wrap=True)
 

@@ -27,6 +27,11 @@ def in_notebook() -> bool:
     return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
+def in_a_cell(server: bool | None) -> bool:
+    """A player in a notebook's cell, or a page? `server` says so, or else where one is."""
+    return server is False or (server is None and in_notebook())
+
+
 def view_solution(
     solution: Any,
     *,
@@ -42,26 +47,18 @@ def view_solution(
     - `show`: open the page; otherwise look at `.address`. `host`: who may come, by default this machine alone.
     - `plain`: no shadows and no reflections, for machines without a graphics processor; by default where the page finds none.
     """
-    if server is False or (server is None and in_notebook()):
+    if in_a_cell(server):
         return Widget.of(solution)
     page = LivePage(Player(of_solution(solution)), host=host, port=port, films=solution.animate, plain=plain)
     return page.show() if show else page
 
 
-def view_run(
-    run: WorldRun,
-    *,
-    server: bool | None = None,
-    show: bool = True,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    plain: bool | None = None,
-) -> LivePage | Widget:
-    """Watch a run of a world; the same as `view_solution`."""
-    if server is False or (server is None and in_notebook()):
+def view_run(run: WorldRun, *, server: bool | None = None, show: bool = True, **page_options: Any) -> LivePage | Widget:
+    """Watch a run of a world; the same as `view_solution`, with the same arguments."""
+    if in_a_cell(server):
         return Widget(report_world(run))
     films = None if run.film is None else run.animate
-    page = LivePage(Player(of_world(run)), host=host, port=port, films=films, plain=plain)
+    page = LivePage(Player(of_world(run)), films=films, **page_options)
     return page.show() if show else page
 
 

@@ -164,9 +164,9 @@ def _solver_step(solver: diffrax.AbstractAdaptiveSolver) -> Any:
     Explicit Runge–Kutta methods are one loop over their stages here, with a single copy of the field in it: the solver's own loop
     that has a reverse mode takes several times as long to compile.
     """
-    tableau = getattr(solver, "tableau", None)
-    if not isinstance(solver, diffrax.AbstractERK) or not isinstance(tableau, diffrax.ButcherTableau):
+    if not isinstance(solver, diffrax.AbstractERK):
         return _by_diffrax(solver)
+    tableau = solver.tableau
     stages = len(tableau.b_sol)
     a, c = np.zeros((stages, stages)), np.concatenate([[float(tableau.c1)], tableau.c])
     for i, row in enumerate(tableau.a_lower):

@@ -25,10 +25,7 @@ def outcome(solution: Solution, rule: str) -> Table:
         "compiling": f"{s['compile_seconds']:.1f} s",
         "status": s["status"].replace("_", " "),
     }
-    table = Table(title=s["name"], title_justify="left", show_header=False)
-    for name, value in rows.items():
-        table.add_row(name, escape(value))
-    return table
+    return _named(s["name"], rows)
 
 
 def world_outcome(run: WorldRun) -> Table:
@@ -44,7 +41,11 @@ def world_outcome(run: WorldRun) -> Table:
         "stepping": f"{s['seconds']:.2g} s, {1e3 * s['seconds'] / max(s['steps'], 1):.2f} ms per step",
         "status": s["status"].replace("_", " "),
     }
-    table = Table(title=s["name"], title_justify="left", show_header=False)
+    return _named(s["name"], rows)
+
+
+def _named(title: str, rows: dict[str, str]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
     for name, value in rows.items():
         table.add_row(name, escape(value))
     return table

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from watcher import watch
 
 import carom
 from carom.live.knobs import SUITS, knobs_of, methods_for
@@ -24,19 +25,9 @@ def anew(ground):
     ground.player.play(False)
 
 
-def _watch(ground: Playground, seconds: float, each: float = 0.1) -> None:
-    for player in ground.players:
-        player.play(True)
-    for _ in range(round(seconds / each)):
-        while ground.work():
-            pass
-        for player in ground.players:
-            player.tick(each)
-
-
 def test_it_goes_on_for_as_long_as_one_watches(ground):
     """And it is the run that `solve` makes, up to the rounding of starting anew at every stretch."""
-    _watch(ground, 3.0)
+    watch(ground, 3.0, each=0.1)
     assert ground.player.now == pytest.approx(3.0) and ground.player.end >= 3.5
     exact = carom.models.particle().solve(num_steps=300)
     assert np.allclose(ground.player.footage.centre(0, 3.0)[[0, 2]], exact.q[300], atol=1e-9)  # few impacts: no chaos to speak of
@@ -44,11 +35,11 @@ def test_it_goes_on_for_as_long_as_one_watches(ground):
 
 
 def test_a_knob_changes_the_motion_from_now_on(ground):
-    _watch(ground, 0.3)
+    watch(ground, 0.3, each=0.1)
     fallen, now = ground.player.footage.centre(0, ground.player.now), ground.player.now
     ground.turn("gravity", 0.0)
     assert ground.player.now == pytest.approx(now, abs=0.011)  # at the step before
-    _watch(ground, 0.1)
+    watch(ground, 0.1, each=0.1)
     t = ground.player.now - now
     free = fallen[2] - 9.81 * now * t  # straight on with the velocity that it had
     assert ground.player.footage.centre(0, ground.player.now)[2] == pytest.approx(
@@ -59,7 +50,7 @@ def test_a_knob_changes_the_motion_from_now_on(ground):
 
 
 def test_what_is_refused_is_said_and_undone(ground):
-    _watch(ground, 0.2)
+    watch(ground, 0.2, each=0.1)
     ground.turn("mass", -1.0)
     assert "mass" in ground.message and ground.values["mass"] == 1.0
     ground.turn("mass", 2.0)
@@ -68,7 +59,7 @@ def test_what_is_refused_is_said_and_undone(ground):
 
 def test_a_hand_holds_a_body_where_it_is(ground):
     """The spring sags by g(1 − ωτ)/ω² at the kicks, and a body falls by less than gτ²/2 between them."""
-    _watch(ground, 0.1)
+    watch(ground, 0.1, each=0.1)
     here = ground.player.footage.centre(0, ground.player.now)
     target = here + np.array([0.5, 0.0, 1.0])
     ground.player.play(True)
@@ -80,13 +71,13 @@ def test_a_hand_holds_a_body_where_it_is(ground):
     sag, swing = 9.81 * (1 - HAND * HELD) / HAND**2, 0.5 * 9.81 * HELD**2
     assert x == pytest.approx(target[0], abs=1e-3) and target[2] - z == pytest.approx(sag, abs=2 * swing)
     ground.pull(0, None, None)
-    _watch(ground, 0.3)
+    watch(ground, 0.3, each=0.1)
     assert ground.player.footage.centre(0, ground.player.now)[2] < z - 0.2  # let go, it falls
 
 
 def test_two_methods_start_alike_and_show_both_energies(ground):
     ground.choose(other="VariationalCollision, trapezoidal")
-    _watch(ground, 2.0)
+    watch(ground, 2.0, each=0.1)
     both = energies(ground)
     one, two = both.lines.values()
     assert len(ground.players) == 2 and one[0] == two[0] and len(both.lines) == 2
@@ -94,9 +85,9 @@ def test_two_methods_start_alike_and_show_both_energies(ground):
 
 
 def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
-    _watch(ground, 0.6)
+    watch(ground, 0.6, each=0.1)
     ground.turn("gravity", 3.0)
-    _watch(ground, 0.5)
+    watch(ground, 0.5, each=0.1)
     exec(compile(ground.script(), "script.py", "exec"), {})
     said = capsys.readouterr().out
     q = np.array([float(x) for x in said[said.rindex("[") + 1 : said.rindex("]")].split()])
@@ -109,7 +100,7 @@ def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
 def test_a_run_that_fails_stays_and_says_why():
     ground = Playground("drag", carom.models.drag)
     ground.player.speed = 10.0
-    _watch(ground, 1.2)
+    watch(ground, 1.2, each=0.1)
     assert ground.takes[0].failed and not ground.player.footage.ok and "choose MoreauJean" in ground.player.footage.message
     assert ground.player.now == ground.player.end and not ground.player.playing
     ground.restart()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from watcher import watch
 
 import carom
 from carom.bodies.scene import accelerations
@@ -43,16 +44,6 @@ def tumbling(friction: float = 0.4) -> WorldModel:
 @pytest.fixture
 def ground() -> WorldGround:
     return WorldGround("one_ball", one_ball)
-
-
-def _watch(ground: WorldGround, seconds: float, each: float = 0.05) -> None:
-    for player in ground.players:
-        player.play(True)
-    for _ in range(round(seconds / each)):
-        while ground.work():
-            pass
-        for player in ground.players:
-            player.tick(each)
 
 
 # -- pictures ------------------------------------------------------------------------------------------------------------
@@ -96,7 +87,7 @@ def test_a_world_can_be_looked_at_before_it_runs():
 def test_it_is_the_run_that_solve_makes():
     """Bit by bit: stretches go on from the memory of the last step."""
     ground = WorldGround("tumbling", tumbling)
-    _watch(ground, 1.0)
+    watch(ground, 1.0, each=0.05)
     run = ground.takes[0].whole()
     exact = tumbling().solve(num_steps=run.num_steps)
     rows = np.isin(exact.steps, run.steps)
@@ -105,7 +96,7 @@ def test_it_is_the_run_that_solve_makes():
 
 
 def test_gravity_changes_the_motion_from_now_on(ground):
-    _watch(ground, 0.2)
+    watch(ground, 0.2, each=0.05)
     t = ground.player.now
     ground.turn("gravity", 0.0)
     take = ground.takes[0]
@@ -119,19 +110,19 @@ def test_gravity_changes_the_motion_from_now_on(ground):
 
 
 def test_what_says_how_it_starts_starts_it_anew_and_what_cannot_be_is_refused(ground):
-    _watch(ground, 0.2)
+    watch(ground, 0.2, each=0.05)
     ground.turn("speed", 3.0)
     assert ground.player.now == 0.0 and ground.takes[0].runs[0].v[0, 1, 0] == 3.0
     ground.turn("restitution", 2.0)
     assert "restitution" in ground.message and ground.values["restitution"] == 0.0
-    _watch(ground, 0.1)
+    watch(ground, 0.1, each=0.05)
     ground.turn("friction", 0.9)
     assert not ground.message and ground.player.now > 0 and ground.takes[0].scene.materials.table[0, 0, 0] == 0.9
 
 
 def test_a_hand_holds_a_body_where_it_is(ground):
     """A spring of the frequency ω in gravity g sags by g/ω², whatever the mass."""
-    _watch(ground, 0.1)
+    watch(ground, 0.1, each=0.05)
     target = ground.player.footage.centre(0, ground.player.now) + np.array([0.3, 0.0, 0.4])
     ground.player.play(True)
     take = ground.takes[0]
@@ -142,7 +133,7 @@ def test_a_hand_holds_a_body_where_it_is(ground):
     held = take.state.x[1]
     assert np.allclose(held, target - [0, 0, G / HAND**2], atol=1e-5)  # three seconds are 27/ω: e⁻²⁷ (1 + 27) and rounding
     ground.pull(0, None, None)
-    _watch(ground, 0.3)
+    watch(ground, 0.3, each=0.05)
     assert ground.player.footage.centre(0, ground.player.now)[2] < held[2] - 0.1  # let go, it falls
 
 
@@ -166,14 +157,14 @@ def test_any_point_of_a_body_answers_to_a_hand_alike(make):
 
 def test_a_body_is_added_and_what_overlaps_is_refused():
     ground = WorldGround("tumbling", tumbling)
-    _watch(ground, 0.2)
+    watch(ground, 0.2, each=0.05)
     now = ground.player.now
     ground.add_body("disc")
     take = ground.takes[0]
     assert not ground.message and ground.player.footage.bodies == ("box 0", "box 1", "added 1")
     assert take.runs[-1].t[0] == pytest.approx(now, abs=2 * take.dt) and len(take.scene.names) == 4
     high = take.runs[-1].x[0, 3, 1]
-    _watch(ground, 0.3)
+    watch(ground, 0.3, each=0.05)
     assert take.state.x[3, 1] < high - 0.1  # it falls
     with pytest.raises(carom.InputError, match="overlap"):
         take.add(type(take.added[0])("added 2", "disc", 0.1, 100.0, tuple(take.state.x[3, :2])))
@@ -187,18 +178,18 @@ def test_what_was_played_is_computed_again_bit_by_bit(monkeypatch, tmp_path, cap
     monkeypatch.setattr(carom.models, "tumbling", tumbling, raising=False)
     ground = WorldGround("tumbling", tumbling)
     ground.player.speed = 0.2  # less is computed in advance, and thrown away
-    _watch(ground, 0.8)
+    watch(ground, 0.8, each=0.05)
     ground.turn("gravity", 4.0)
-    _watch(ground, 0.4)
+    watch(ground, 0.4, each=0.05)
     ground.add_body("square", 0.05)
-    _watch(ground, 0.4)
+    watch(ground, 0.4, each=0.05)
     centre = ground.player.footage.centre(0, ground.player.now)
     ground.pull(0, centre, centre + np.array([0.2, 0, 0.3]))
     for _ in range(5):
         ground.player.tick(1 / 30)
         ground.work()
     ground.pull(0, None, None)
-    _watch(ground, 0.4)
+    watch(ground, 0.4, each=0.05)
     take = ground.takes[0]
     space: dict = {}
     exec(compile(ground.script(), "script.py", "exec"), space)
@@ -213,7 +204,7 @@ def test_what_was_played_is_computed_again_bit_by_bit(monkeypatch, tmp_path, cap
 def test_two_steps_side_by_side():
     ground = WorldGround("one_ball", one_ball)
     ground.choose(other="half of dt")
-    _watch(ground, 0.3)
+    watch(ground, 0.3, each=0.05)
     one, two = ground.takes
     assert two.dt == one.dt / 2 and ground.methods[SUITS] == 1.0 and len(ground.players) == 2
     fallen = [1.0 - player.footage.centre(0, player.now)[2] for player in ground.players]
@@ -226,7 +217,7 @@ def test_a_world_of_ones_own_stays_as_it_is_and_a_failure_is_shown():
     world.force("ball", lambda t: [np.nan if t > 1.0 else 0.0, 0, 0])
     ground = WorldGround.of(world, dt=0.01)
     ground.player.speed = 5.0
-    _watch(ground, 0.5)
+    watch(ground, 0.5, each=0.05)
     take = ground.takes[0]
     assert take.failed and not ground.player.footage.ok and "'ball' became infinite" in ground.player.footage.message
     assert ground.script() is None and len(world.bodies) == 2
