@@ -5,7 +5,7 @@ import functools
 import gc
 import pickle
 import sys
-import time
+import timeit
 import types
 
 import equinox as eqx
@@ -69,11 +69,10 @@ def test_a_system_made_again_in_a_loop_is_compiled_once():
         return carom.System(lambda q, v: 0.5 * v @ v - g * q[1], [carom.Contact(lambda q: q[1] + 0.0, name="ground")])
 
     fall(build(3.0))
-    traces, clock = running._chunk._traces, time.perf_counter()
+    traces = running._chunk._traces
     for _ in range(5):
         depth, _ = fall(build(3.0))
     assert running._chunk._traces == traces and depth == pytest.approx(0.06)
-    assert time.perf_counter() - clock < 2.0  # one compilation alone takes that long
     fall(build(4.0))
     assert running._chunk._traces == traces + 1  # the control: another value is another program
 
@@ -292,10 +291,8 @@ def test_freezing_is_quick():
     model = carom.models.ALL["star"]()
     for system in (model.system, carom.System(lambda q, v: 0.5 * v @ v - gravity * q[1], [FLOOR])):
         frozen(system)
-        clock = time.perf_counter()
-        for _ in range(20):
-            frozen(system)
-        assert (time.perf_counter() - clock) / 20 < 2e-3  # 0.15 ms alone on a machine; others may be using this one
+        least = min(timeit.repeat(lambda: frozen(system), number=1, repeat=40))
+        assert least < 2e-3  # 0.15 ms alone on a machine; the least of forty, since others may be using this one
 
 
 def test_installed_packages_are_constant_and_modules_of_ones_own_are_not(tmp_path, monkeypatch):
