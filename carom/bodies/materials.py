@@ -9,6 +9,7 @@ single shapes of them.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from carom.bodies.detection.geometry import Geometry
 from carom.errors import InputError
 
 NAMES = ("friction", "restitution", "rolling", "spinning")
+ELASTIC = 1.0  # the restitution that takes no energy
 Who = tuple[int, int | None]  # a body, or one of its shapes
 
 
@@ -49,6 +51,10 @@ class Materials:
     def between(self, first: int, second: int) -> np.ndarray:
         """[4] of two pieces."""
         return self.table[:, self.kind[first], self.kind[second]]
+
+    @cached_property
+    def bounces(self) -> bool:
+        return bool(np.any(self.table[1] > 0))
 
     @property
     def rolls(self) -> bool:

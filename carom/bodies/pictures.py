@@ -96,10 +96,12 @@ def _arrows(run: "WorldRun", frames: np.ndarray) -> Arrows | None:
     """The forces (impulses divided by dt) of the steps that end at the frames, drawn away from the point of contact."""
     c, steps = run.contacts, run.steps[frames]
     where = np.minimum(np.searchsorted(steps, c.step), len(steps) - 1) if len(c) else np.zeros(0, int)
-    rows = np.flatnonzero((steps[where] == c.step) & np.any(c.impulse != 0, axis=1)) if len(c) else where
+    every = np.linalg.norm(c.impulse, axis=1)
+    seen_at_all = every > 1e-9 * np.max(every, initial=0.0)  # impulses of nothing have no length to measure others by
+    rows = np.flatnonzero((steps[where] == c.step) & seen_at_all) if len(c) else where
     if len(rows) == 0:
         return None
-    length = np.linalg.norm(c.impulse[rows], axis=1)
+    length = every[rows]
     lasting = length[~c.impact[rows].astype(bool)]
     unit = np.quantile(lasting if len(lasting) else length, 0.95)
     seen = run.x[:, run.free].reshape(-1, 3)

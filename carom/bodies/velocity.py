@@ -135,18 +135,35 @@ def solve_velocities(
     """Impulses r with u + offset complementary to r in Coulomb's cone, for contacts; u + offset = 0 for joints."""
     scene, rows = posed.scene, posed.rows
     spin = posed.spin(L)
-    scale = lengths(v) + scene.reach * lengths(spin)
     if len(rows.a) == 0:
+        scale = lengths(v) + scene.reach * lengths(spin)
         return Answer(v, L, np.zeros(0), np.zeros(0), scale, 0.0, True, "open", 0)
     q = rows.rates(v, spin) + offset
     impulses, residual, stage, iterations = _impulses(posed, q, start, tolerance)
-    for body in (rows.a, rows.b):
-        np.maximum.at(scale, body, np.abs(q))
+    return kicked(posed, v, L, impulses, np.abs(q), float(residual), bool(residual <= tolerance), stage, iterations)
+
+
+def kicked(
+    posed: Posed,
+    v: np.ndarray,
+    L: np.ndarray,
+    impulses: np.ndarray,
+    size: np.ndarray,
+    residual: float,
+    converged: bool,
+    stage,
+    taken,
+) -> Answer:
+    """The answer that impulses are; `size` [rows], or one a contact, is what the problem of each was about."""
+    scene, rows = posed.scene, posed.rows
+    scale = lengths(v) + scene.reach * lengths(posed.spin(L))
+    for body in (rows.a, rows.b) if len(size) == len(rows.a) else (posed.contacts.a, posed.contacts.b):
+        np.maximum.at(scale, body, size)
     p, dL = rows.kick(impulses, len(scene.mass))
     free = scene.free[:, None]
     v = np.where(free, v + scene.inverse_mass[:, None] * p, v)
     L = np.where(free, L + dL, L)
-    return Answer(v, L, impulses, posed.rates(v, L), scale, float(residual), bool(residual <= tolerance), stage, iterations)
+    return Answer(v, L, impulses, posed.rates(v, L), scale, residual, converged, stage, taken)
 
 
 def _impulses(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:

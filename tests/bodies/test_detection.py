@@ -230,3 +230,23 @@ def test_contacts_keep_their_names_while_a_box_slides():
     before = _contacts((shapes.Box(3, 3, 1), (0, 0, 0), None), (CUBE, (0.1, 0.2, 1.0), None), margin=1e-3)
     after = _contacts((shapes.Box(3, 3, 1), (0, 0, 0), None), (CUBE, (0.15, 0.18, 1.0), None), margin=1e-3)
     assert np.array_equal(before.key, after.key) and len(before) == 4
+
+
+def test_a_hull_that_cannot_grow_is_made_afresh(monkeypatch):
+    """Qhull refuses points that are nearly in one face: rare, so here it refuses every one."""
+    from scipy import spatial
+
+    from carom.bodies.detection.support import separate
+
+    ball, rod = shapes.Ellipsoid(0.3, 0.2, 0.1), shapes.Cylinder(0.2, 0.4)
+    shift = np.array([0.05, 0.1, 0.02])
+    asked = (ball.support, lambda d: shift + rod.support(d), shift, 0.7)
+    usual = separate(*asked)
+
+    class Stubborn(spatial.ConvexHull):
+        def add_points(self, points, restart=False):
+            raise spatial.QhullError("wide facet")
+
+    monkeypatch.setattr(spatial, "ConvexHull", Stubborn)
+    afresh = separate(*asked)
+    assert usual[1] < -0.1 and afresh[1] == pytest.approx(usual[1], abs=1e-9) and np.allclose(afresh[0], usual[0], atol=1e-4)

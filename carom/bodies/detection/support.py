@@ -8,6 +8,7 @@ the origin gives the depth: it is found by growing a polytope from inside [berge
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from carom.bodies.detection.geometry import Group, Placement, Single, rim_points
 from carom.bodies.detection.manifold import LEAN, side_by_side
 from carom.bodies.detection.nearest import inside
 from carom.bodies.shapes.round import Cylinder
+
+if TYPE_CHECKING:
+    from scipy.spatial import ConvexHull
 
 ROUNDS = 120
 CLOSE = 1e-11  # relative to the size: where the search ends
@@ -192,13 +196,27 @@ def _nearest_in_simplex(points: list[np.ndarray]) -> tuple[np.ndarray, np.ndarra
     return weights_of_best, weights_of_best @ np.array(points)
 
 
+def _hull(pairs: list, size: float, known: "ConvexHull | None" = None) -> "ConvexHull":
+    """The hull of all differences, from that of all but the last where there is one. Points that are nearly in one face may be too
+    much for a hull that grows: then it is made afresh."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.array([y - x for x, y in (pairs if known is None else pairs[-1:])]) / size
+    try:
+        if known is None:
+            return ConvexHull(points, incremental=True, qhull_options="QJ Pp")
+        known.add_points(points)
+        return known
+    except QhullError:
+        every = np.array([y - x for x, y in pairs]) / size
+        return ConvexHull(every, incremental=True, qhull_options="Qt Q12 Pp")
+
+
 def _depth(a: Support, b: Support, pairs: list, size: float) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     """The least depth of an overlap: a polytope inside D grows until its face nearest to the origin lies on the border of D."""
-    from scipy.spatial import ConvexHull
-
     axes = np.concatenate([np.eye(3), -np.eye(3)])
     pairs = [*pairs, *(_pair(a, b, d) for d in axes)]
-    hull = ConvexHull(np.array([y - x for x, y in pairs]) / size, incremental=True, qhull_options="QJ Pp")
+    hull = _hull(pairs, size)
     n, offset, corners = axes[0], 0.0, np.zeros(3, int)
     for _ in range(ROUNDS):
         near = int(np.argmin(-hull.equations[:, 3]))
@@ -207,7 +225,7 @@ def _depth(a: Support, b: Support, pairs: list, size: float) -> tuple[np.ndarray
         if (new[1] - new[0]) @ n - offset <= 1e-9 * size:
             break
         pairs.append(new)
-        hull.add_points((new[1] - new[0])[None] / size)
+        hull = _hull(pairs, size, hull)
     hull.close()
     x, y = _pair(a, b, -n)
     D = np.array([pairs[i][1] - pairs[i][0] for i in corners])

@@ -26,9 +26,8 @@ def over_wall(wall: Single, placement: Placement, movable: np.ndarray, margin: n
     found = []
     for group in placement.groups:
         others = (group.bodies != wall.body) & (movable[group.bodies] | movable[wall.body])
-        rows = np.flatnonzero(others)
-        if len(rows):
-            found.append(_polytopes(wall, placement, group.take(rows), margin))
+        if np.any(others):
+            found.append(_polytopes(wall, placement, group, others, margin))
     for single in geometry.smooth:
         if single.body != wall.body and (movable[single.body] or movable[wall.body]):
             found.append(_smooth(wall, placement, single, margin))
@@ -48,12 +47,16 @@ def _surface(wall: Single, placement: Placement, middle: np.ndarray) -> tuple[np
     return side[:, None] * normal, side * (normal @ origin) + 0.5 * wall.shape.thickness
 
 
-def _polytopes(wall: Single, placement: Placement, group: Group, margin: np.ndarray) -> WallPoints:
+def _polytopes(wall: Single, placement: Placement, group: Group, others: np.ndarray, margin: np.ndarray) -> WallPoints:
     normal, height = _surface(wall, placement, placement.x[group.bodies])
-    gap = np.einsum("kvi,ki->kv", group.points, normal) - height[:, None] - group.radius[:, None]
-    row, corner = np.nonzero(gap < margin[group.bodies][:, None])
-    point = group.points[row, corner] - group.radius[row][:, None] * normal[row]
-    return WallPoints(group.pieces[row], corner, point, normal[row], gap[row, corner])
+    low, high = placement.low[group.pieces], placement.high[group.pieces]
+    lowest = 0.5 * np.sum((high + low) * normal - (high - low) * np.abs(normal), axis=1) - height  # of the box around each
+    near = np.flatnonzero(others & (lowest < margin[group.bodies]))
+    normal, radius, bodies = normal[near], group.radius[near], group.bodies[near]
+    gap = np.einsum("kvi,ki->kv", group.points[near], normal) - (height[near] + radius)[:, None]
+    row, corner = np.nonzero(gap < margin[bodies][:, None])
+    point = group.points[near[row], corner] - radius[row][:, None] * normal[row]
+    return WallPoints(group.pieces[near[row]], corner, point, normal[row], gap[row, corner])
 
 
 def _smooth(wall: Single, placement: Placement, single: Single, margin: np.ndarray) -> WallPoints:
