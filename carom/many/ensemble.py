@@ -21,7 +21,7 @@ from carom.methods.capabilities import require
 from carom.methods.loop import Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
-from carom.methods.variational.lanes import LaneInputs, LaneStates, advance_lanes
+from carom.methods.variational.lanes import HARD_SINGLY, SINGLY, TOGETHER, LaneInputs, LaneStates, advance_lanes
 from carom.named import frozen
 from carom.running.checkpoint import digest_of
 from carom.running.checks import check_step, needs_of
@@ -170,8 +170,11 @@ class _Plan:
         share = -(-count // len(devices))
         # Rotations and long rows of nodes are more code than compaction can repeat for each of its stages.
         self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes", "controller"}
-        if self.compact and on_cpu:  # there, sines and the like are computed one by one, and lanes side by side gain nothing
-            self.compact = not _scalar_functions(self.method, self.system, lanes)
+        used = _functions_used(self.method, self.system, lanes) if self.compact and on_cpu else set()
+        if used & (SCALAR | (SINES if dtype != np.float64 else set())):
+            self.compact = False  # a CPU computes these one by one, and lanes side by side gain nothing
+        several = len(lanes.problem.contact_names) > 1
+        self.way = (SINGLY if several else HARD_SINGLY) if used & SINES else TOGETHER
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
         self.workers = cores() if on_cpu and len(devices) == 1 else len(devices)
         self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
@@ -222,7 +225,7 @@ class _Plan:
     def advance(self, inputs: LaneInputs, states: LaneStates, until: int) -> tuple[LaneStates, Array]:
         longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
         step: Callable[..., Any] = _together if self.compact else _one_by_one
-        sizes = _Sizes(self.block, self.pool, longest)
+        sizes = _Sizes(self.block, self.pool, longest, self.way)
         return step(self.method, self.system, self.lanes.assembly, inputs, states, np.asarray(until, np.int32), sizes)
 
     def store(self, task: slice, i: int, states: LaneStates, energy: np.ndarray) -> None:
@@ -232,12 +235,13 @@ class _Plan:
         self.energy[task, i], self.impacts[task, i] = energy[:count], states.impacts[:count]
 
 
-SCALAR = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"}
+SINES = {"sin", "cos"}
+SCALAR = {"tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"}
 SCALAR |= {"exp", "exp2", "expm1", "log", "log1p", "pow", "logistic", "erf", "cbrt"}
 
 
-def _scalar_functions(method: Any, system: System, lanes: CheckedLanes) -> bool:
-    """Does a step need a function that is more than arithmetic?"""
+def _functions_used(method: Any, system: System, lanes: CheckedLanes) -> set[str]:
+    """What a step computes, among it functions that are more than arithmetic."""
     params, n = lanes.problem.params, lanes.q.shape[1]
 
     def step(q, p, t, dt):
@@ -245,14 +249,14 @@ def _scalar_functions(method: Any, system: System, lanes: CheckedLanes) -> bool:
         return method.flow(mechanics, without_energy=True)(q, p, t, dt), mechanics.contacts.faces(q, t)
 
     with jax.enable_x64(True):
-        used = primitives(step, *(jnp.asarray(x, float) for x in (lanes.q[0], lanes.p[0], 0.0, lanes.dt[0])))
-    return bool(used & SCALAR)
+        return primitives(step, *(jnp.asarray(x, float) for x in (lanes.q[0], lanes.p[0], 0.0, lanes.dt[0])))
 
 
 class _Sizes(NamedTuple):
     block: int  #    lanes that are computed together
     pool: int  #     lanes whose impacts are
     longest: int  #  steps between two states that are saved
+    impacts: str  #  side by side or one by one
 
 
 def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
@@ -266,7 +270,7 @@ def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
 @eqx.filter_jit
 def _together(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task by compaction, block by block."""
-    states = advance_lanes(method, system, assembly, inputs, states, until, sizes.block, sizes.pool, kernel=True)
+    states = advance_lanes(method, system, assembly, inputs, states, until, sizes.block, sizes.pool, sizes.impacts, kernel=True)
     return states, _energies(system, assembly, inputs, states)
 
 

@@ -27,6 +27,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from carom.xla.kernel import tagged
+from carom.xla.lane_sines import for_rows
 from carom.xla.lane_tables import (
     CALLS,
     ELEMENTWISE,
@@ -124,7 +125,7 @@ class _Lanes:
         return self.general(eqn, args)
 
     def elementwise(self, eqn: Any, args: list[Table]) -> list[Table]:
-        bind, aval = functools.partial(eqn.primitive.bind, **eqn.params), eqn.outvars[0].aval
+        bind, aval = for_rows(eqn), eqn.outvars[0].aval
         columns = [np.broadcast_to(a, aval.shape).reshape(-1) for a in args]
         rows = [self.entry(eqn.primitive.name, bind, entries, aval.dtype) for entries in zip(*columns, strict=True)]
         return [table_of(rows, aval.shape)]
