@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browser import needs_browser
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -87,8 +88,41 @@ def test_the_code_on_a_page_runs(name, tmp_path, monkeypatch):
     exec(compile("\n".join(blocks), name, "exec"), {})
 
 
+@needs_browser
+def test_search_needs_no_server(browser, tmp_path):
+    """Pages from a folder may start no workers; what the site puts in their place answers like one."""
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "polyfills: [iframe-worker.js]" in settings and "- offline" in settings and "http" not in settings
+    (tmp_path / "worker.js").write_text("addEventListener('message', e => postMessage(e.data.map(x => 2 * x)))")
+    ask = (
+        "const w = new Worker('worker.js'); w.addEventListener('message', e => document.body.dataset.answer = e.data); "
+        "w.postMessage([1, 2]); document.body.dataset.ready = 'yes'"
+    )
+    for name, shim in (("with", f"<script src='{(DOCS / 'iframe-worker.js').as_uri()}'></script>"), ("without", "")):
+        page = tmp_path / f"{name}.html"
+        page.write_text(f"<!doctype html><body data-ready='yes'>{shim}<script>{ask}</script></body>")
+        browser.open(page)
+        if shim:
+            browser.wait("document.body.dataset.answer === '2,4'", 10)
+            assert browser.complaints == []
+    browser.wait("document.readyState === 'complete'")
+    assert "answer" not in browser.run("Object.keys(document.body.dataset)") and browser.complaints  # the control: a plain one
+
+
+def search(browser, page: Path, words: str) -> list[str]:
+    """The addresses that the search of a page finds."""
+    browser.requests.clear()
+    browser.call("Page.navigate", url=page.as_uri())
+    browser.wait("document.readyState === 'complete' && document.querySelector('.md-search__input') !== null")
+    browser.run("document.querySelector('.md-search__input').focus()")
+    browser.call("Input.insertText", text=words)
+    browser.wait("/matching|No match/.test(document.querySelector('.md-search-result__meta').textContent)", 30)
+    return browser.run("[...document.querySelectorAll('.md-search-result__item > a')].map(a => a.href.split('#')[0])")
+
+
+@needs_browser
 @pytest.mark.stress
-def test_the_site_builds_without_warnings(tmp_path):
+def test_the_site_builds_without_warnings_and_is_searched_from_its_folder(browser, tmp_path):
     pytest.importorskip("mkdocs")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")],
@@ -107,3 +141,7 @@ def test_the_site_builds_without_warnings(tmp_path):
         "examples/01_bouncing_ball.html",
     ):
         assert (tmp_path / "site" / page).exists()
+    site = tmp_path / "site"
+    assert (site / "contact-laws.html").as_uri() in search(browser, site / "joints.html", "restitution")
+    assert search(browser, site / "joints.html", "xyzzyplugh") == []  # the control: not everything is found
+    assert all(address.startswith(("file:", "data:")) for address in browser.requests)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from carom.bodies.contact_table import ContactLog
+from carom.bodies.ending import Ending
 from carom.bodies.memory import Memory
 from carom.bodies.run import Recorder, Settings, WorldRun, joined
 from carom.bodies.scene import Scene, State
@@ -29,15 +30,23 @@ def march(
     progress: bool | None,
     done: int = 0,
     memory: Memory | None = None,
+    ending: Ending | None = None,
+    since: tuple[int, float] = (0, 0.0),
 ) -> WorldRun:
-    """Steps done + 1 … num_steps. Without a memory of the step before, contacts that touch at the start count as pressed."""
+    """Steps done + 1 … num_steps. Without a memory of the step before, contacts that touch at the start count as pressed.
+
+    `since`: a step and its time, from which steps have been dt long.
+    """
+    when = lambda step: since[1] + (step - since[0]) * dt  # noqa: E731  never added up
+    ending = Ending() if ending is None else ending
     stepper = Stepper(scene, settings.tolerance)
     if memory is None:
         stepper.begin(state, dt)
     else:
         stepper.memory = memory
     recorder, log = Recorder(scene), ContactLog()
-    recorder.keep(done, done * dt, state)
+    recorder.keep(done, when(done), state)
+    ending.begin(scene, state, when(done), done)
     status = None
     clock = time.perf_counter()
     same: StepRecord | None = None  # the record of a step that changed nothing: all that follow are alike
@@ -45,7 +54,7 @@ def march(
     try:
         with Bar(progress) as bar, one_thread():
             for step in range(done + 1, num_steps + 1):
-                t = (step - 1) * dt
+                t, t_end, before = when(step - 1), when(step), stepper.memory
                 if same is None:
                     new, record = stepper.step(state, t, dt)
                     if scene.autonomous and record.converged and step > 1 and new.same(state):
@@ -53,22 +62,34 @@ def march(
                 else:
                     new, record = state, same
                 status = _trouble(scene, new, record, step, t + dt, settings.tolerance)
+                if status is None and ending.met(new, t_end, step):
+                    stepper.memory = before
+                    new, record, t_end, stopped = ending.locate(stepper, state, t, dt, step)
+                    status = _trouble(scene, new, record, step, t_end, settings.tolerance) or stopped
                 kept = step % settings.save_every == 0 or step == num_steps or status is not None
-                log.add(step, t + dt, record.tables if kept else [table for table in record.tables if table.impact])
+                log.add(
+                    step,
+                    t + dt if status is None else t_end,
+                    record.tables if kept else [table for table in record.tables if table.impact],
+                )
                 recorder.note(record)
-                if status is not None:
+                ending.count(record)
+                if status is not None and not status.ok:
                     break
                 state = new
-                if kept:
-                    recorder.keep(step, step * dt, state)
+                status = status or ending.look(state, t_end, step, num_steps)
+                if kept or status is not None:
+                    recorder.keep(step, t_end, state)
                 bar.update(step / num_steps, f"step {step} of {num_steps}")
+                if status is not None:
+                    break
     except KeyboardInterrupt:
         taken = done + len(recorder.residual)
-        status = Status("interrupted", f"interrupted by hand at step {taken} (t = {taken * dt:.9g})", True, taken, taken * dt)
+        status = Status("interrupted", f"interrupted by hand at step {taken} (t = {when(taken):.9g})", True, taken, when(taken))
         if recorder.steps[-1] != taken:
-            recorder.keep(taken, taken * dt, state)
+            recorder.keep(taken, when(taken), state)
     if status is None:
-        status = Status("done", f"all {num_steps} steps were taken", True, num_steps, num_steps * dt)
+        status = Status("done", f"all {num_steps} steps were taken", True, num_steps, when(num_steps))
     return WorldRun.from_parts(scene, dt, recorder, log, status, time.perf_counter() - clock, settings, stepper.memory)
 
 
@@ -90,7 +111,9 @@ def extend(run: WorldRun, num_steps: int, world: "World | None", progress: bool 
         scene = world.scene()[0]
         if scene.names != run.names or not np.array_equal(scene.mass, run.mass):
             raise InputError("the world that was given is not that of the run: its bodies have other names or masses")
-    rest = march(scene, last_state(run), run.dt, run.num_steps + more, run.settings, progress, run.num_steps, run.memory)
+    done, t = run.num_steps, float(run.t[-1])
+    since = (0, 0.0) if t == done * run.dt else (done, t)  # after a stop another grid begins
+    rest = march(scene, last_state(run), run.dt, done + more, run.settings, progress, done, run.memory, since=since)
     return joined(run, rest)
 
 

@@ -12,6 +12,7 @@ from carom.bodies.as_system import start_of, system_of
 from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
 from carom.bodies.described import axes_of, number, weigh
 from carom.bodies.drives import Drive, drive_of
+from carom.bodies.ending import Ending, WorldNow
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
 from carom.bodies.materials import MaterialSpec, material_spec
@@ -317,6 +318,9 @@ class World:
         path: str | Path | None = None,
         checkpoint: str | Path | None = None,
         every: int | None = None,
+        stop: Any = None,
+        callback: Callable[[WorldNow], Any] | None = None,
+        callback_every: int | None = None,
     ) -> WorldRun:
         """Advance by num_steps steps of length dt.
 
@@ -325,18 +329,21 @@ class World:
         - `path`: where to save the run (.zarr, .nc or .npz). `progress`: a bar, or not.
         - `checkpoint`: a *.zarr beside which the run is kept `every` so many steps: a run that was killed goes on from there when
           it is asked for again, and one that was finished is read.
+        - `stop`: a function of `now`, the world at an instant, and t, by name, whose zero ends the run (`lambda now:
+          now.body(cube).position[2] - 0.3`), or a `carom.Stop`, or a list of them. The zero is located within its step.
+        - `callback`, `callback_every`: a function that is shown `now` every so many steps; where it returns True the run ends.
         """
         if not (np.isfinite(dt) and dt > 0) or num_steps < 1 or save_every < 1:
             raise InputError(f"dt must be positive, num_steps and save_every at least 1; got {dt}, {num_steps}, {save_every}")
         scene, state = self.scene()
         refuse_overlaps(scene, state)
         accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
-        settings = Settings(float(tolerance), int(save_every))
+        settings, ending = Settings(float(tolerance), int(save_every)), Ending.of(stop, callback, callback_every)
         if checkpoint is None:
-            run = march(scene, state, float(dt), int(num_steps), settings, progress)
+            run = march(scene, state, float(dt), int(num_steps), settings, progress, ending=ending)
         else:
             every = None if every is None else whole(every, "every")
-            run = surviving(scene, state, float(dt), int(num_steps), settings, progress, checkpoint, every)
+            run = surviving(scene, state, float(dt), int(num_steps), settings, progress, checkpoint, every, ending)
         if path is not None:
             run.save(path)
         return run

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.bodies.ending import Ending
 from carom.bodies.march import last_state, march
 from carom.bodies.run import Settings, WorldRun, joined
 from carom.bodies.scene import Scene, State
@@ -34,6 +35,7 @@ def surviving(
     progress: bool | None,
     path: str | Path,
     every: int | None,
+    ending: Ending,
 ) -> WorldRun:
     """The run, from wherever an earlier call left it."""
     target = Path(path)
@@ -41,6 +43,7 @@ def surviving(
         raise InputError(f"checkpoint must be a name that ends in .zarr; got {str(path)!r}")
     length = max(1, num_steps // PARTS) if every is None else every
     who = identity(scene, state, dt=dt, num_steps=num_steps, every=length, settings=settings)
+    who["stop"] = digest(ending.stops)
     if target.exists():
         _compare(told_by(target)[0].get("identity"), who, target)
         return load(target)
@@ -54,8 +57,11 @@ def surviving(
     while done < num_steps and (run is None or run.status.name == "done"):
         end = min(num_steps, done + length)
         start = state if run is None else last_state(run)
-        piece = march(scene, start, dt, end, settings, progress, done, memory)
+        ending.total, ending.impacts = num_steps, 0 if run is None else len(run.impacts)
+        piece = march(scene, start, dt, end, settings, progress, done, memory, ending)
         run = piece if run is None else joined(run, piece)
+        if piece.status.name in ("stopped", "ended"):
+            break
         if piece.status.name != "done":  # interrupted, or in trouble: the parts so far stay
             return run
         save(piece, parts / f"part-{done:012d}.npz", who)

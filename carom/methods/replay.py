@@ -63,12 +63,13 @@ class Run(NamedTuple):
     status: Int[Array, ""]  # 0 is good; after any other the rest of the grid is NaN
     commands: Float[Array, "steps m"] | None = None  # of a controller: what was held in each step
     control: Float[Array, " c"] | None = None  #        command and memory at the end
+    end: Any = None  #                                  with stops: an `End` (`carom.methods.stopped`)
 
 
-def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int) -> Run:
+def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int, taken: Any = None) -> Run:
     """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system.
 
-    `dt` is the length of all steps, or has one entry for each.
+    `dt` is the length of all steps, or has one entry for each. Only the first `taken` of them are taken, where that is given.
     """
     arrays, functions = eqx.partition((method, system), eqx.is_array)
     args = (arrays, params, start, dt)
@@ -76,12 +77,12 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)
     frozen_arrays, frozen_params, frozen_start, frozen_dt = jax.lax.stop_gradient(args)
     fixed_method, fixed_system = eqx.combine(frozen_arrays, functions)
-    limit = jnp.asarray(num_steps, jnp.int32)
+    limit = jnp.asarray(num_steps if taken is None else taken, jnp.int32)
     grid = Grid(frozen_dt, zero, limit, most, num_steps, rows, times=_uneven(frozen_start.t, frozen_dt))
     fixed, rest = eqx.partition((fixed_method, fixed_system, frozen_params, frozen_start, grid), eqx.is_array)
     forwards = lambda kernel: lambda fixed: advance(*eqx.combine(fixed, rest), kernel=kernel)  # noqa: E731
     chunk = unless_batched(forwards(True), forwards(False))(fixed)
-    full = (chunk.steps < num_steps) | (chunk.num_impacts > max_impacts)
+    full = (chunk.steps < limit) | (chunk.num_impacts > max_impacts)
     status = jnp.where((chunk.status == OK) & full, TABLE_FULL, chunk.status).astype(jnp.int32)
     table = jax.tree.map(lambda column: column[:max_impacts], chunk.impacts)
     n = start.q.shape[0]
@@ -220,7 +221,7 @@ def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int) -> Repl
         by_step, by_row = [(seen.step, x) for x in (seen.q, seen.p)], [(seen.row, x) for x in seen.impact]
         return after, [*by_step, *by_row, (seen.step, seen.control)]  # the order of `Values`
 
-    return Replay(script, _begin, slot, num_steps, num_steps + max_impacts)
+    return Replay(script, _begin, slot, lambda known: known[1].steps, num_steps + max_impacts)
 
 
 def _script(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_steps: int, max_impacts: int) -> _Script:

@@ -24,8 +24,8 @@ class Replay(NamedTuple):
     script: Callable[..., Any]
     begin: Callable[..., Any]
     slot: Callable[..., Any]
-    num_steps: int  #  a state whose `step` is this has no slots left
-    slots: int  #      more than there can be
+    taken: Callable[..., Any]  # (known) → how many steps were taken: a state whose `step` is this has no slots left
+    slots: int  # more than there can be
 
     def tangent(self, leaves: list[Array], known: Any, changes: list[Array], out: list[Array]) -> list[Array]:
         """The changes of the columns `out` with the changes of the leaves."""
@@ -68,7 +68,7 @@ def _forwards(replay: Replay, leaves, known, changes: list[Array], good: Any, li
     rest = replay.start(leaves, known)[1]
 
     def unfinished(carry):
-        return (carry[2].step < replay.num_steps) & (carry[4] < replay.slots) & good
+        return (carry[2].step < replay.taken(known)) & (carry[4] < replay.slots) & good
 
     def go_on(carry):
         real, moving, rest, out, count = carry
@@ -89,7 +89,7 @@ def _backwards(replay: Replay, leaves, known, cotangents: list[Array], good: Any
     room = jax.tree.map(lambda x: jnp.zeros((replay.slots + 1, *x.shape), x.dtype), (real, rest))
 
     def unfinished(carry):
-        return (carry[1].step < replay.num_steps) & (carry[3] < replay.slots) & good
+        return (carry[1].step < replay.taken(known)) & (carry[3] < replay.slots) & good
 
     def go_on(carry):
         real, rest, room, count = carry

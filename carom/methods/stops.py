@@ -11,6 +11,7 @@ from carom.errors import InputError
 from carom.named import Named
 from carom.system.system import System
 
+OF_A_SYSTEM = ("q", "v", "t", "params")
 DIRECTIONS = {"rising": 1, "falling": -1, "either": 0}
 
 
@@ -23,7 +24,8 @@ class Stop(eqx.Module):
     Two zeros in one step leave the sign as it was, and are not seen: take a dt that keeps them apart. Where f jumps (v does,
     at an impact), the instant of the jump is found. A run that starts at f = 0 goes on until the next zero.
 
-    - `function(q, v, t, params)`: any of these, by name; one number.
+    - `function(q, v, t, params)`: any of these, by name; one number. For a `carom.World`: `function(now, t)`, where `now` is the
+      world at an instant (`now.body(handle).position`, …).
     - `name`: what the status calls it.
     """
 
@@ -32,22 +34,27 @@ class Stop(eqx.Module):
     name: str = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Any], direction: str = "either", name: str = ""):
-        self.function = Named(function, ("q", "v", "t", "params"), "stop")
+        self.function = Named(function, (*OF_A_SYSTEM, "now"), "stop")
         if direction not in DIRECTIONS:
             raise InputError(f"direction must be one of {', '.join(DIRECTIONS)}; got {direction!r}")
         own = getattr(function, "__name__", "")
         self.direction, self.name = DIRECTIONS[direction], name or ("" if own == "<lambda>" else own) or "stop"
 
 
-def stops_of(given: Any) -> tuple[Stop, ...]:
-    """One function or `Stop`, or several."""
+def stops_of(given: Any, known: tuple[str, ...] = OF_A_SYSTEM) -> tuple[Stop, ...]:
+    """One function or `Stop`, or several, of what is known here: of a system, or of a world."""
     if given is None:
         return ()
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     for one in several:
         if not isinstance(one, Stop) and not callable(one):
-            raise InputError(f"stop must be a function of q, v, t, params whose zero ends the run, or a carom.Stop; got {one!r}")
-    return tuple(one if isinstance(one, Stop) else Stop(one) for one in several)
+            raise InputError(f"stop must be a function of {', '.join(known)} whose zero ends the run, or a carom.Stop; got {one!r}")
+    stops = tuple(one if isinstance(one, Stop) else Stop(one) for one in several)
+    for stop in stops:
+        wrong = [name for name in stop.function.wanted if name not in known]
+        if wrong:
+            raise InputError(f"the stop {stop.name!r} asks for {wrong[0]!r}; here it can ask for {', '.join(known)} (by name)")
+    return stops
 
 
 class Watch:

@@ -105,12 +105,7 @@ def check_options(
         whole(max_impacts, "max_impacts")
     if checkpoint is not None and not isinstance(checkpoint, (str, bytes)) and not hasattr(checkpoint, "__fspath__"):
         raise InputError(f"checkpoint must be the name of a *.zarr; got {checkpoint!r}")
-    if callback is not None and not callable(callback):
-        raise InputError(f"callback must be a function of a snapshot (step, t, q, p, num_impacts); got {callback!r}")
-    if callback_every is not None:
-        whole(callback_every, "callback_every", of=" of steps")
-        if callback is None:
-            raise InputError("callback_every says how often the callback is called: pass callback= too")
+    check_callback(callback, callback_every, "step, t, q, p, num_impacts")
     if every is None:
         return
     whole(every, "every", of=" of steps")
@@ -118,11 +113,21 @@ def check_options(
         raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
 
 
+def check_callback(callback: Any, every: Any, shown: str) -> None:
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of a snapshot ({shown}); got {callback!r}")
+    if every is not None:
+        whole(every, "callback_every", of=" of steps")
+        if callback is None:
+            raise InputError("callback_every says how often the callback is called: pass callback= too")
+
+
 def refuse_stop(stop: Any, verb: str) -> None:
-    """Only `solve` ends a run at an instant: the others have rows of one length for all."""
+    """An ensemble has rows of one length for all."""
     if stop is not None:
         raise InputError(
-            f"{verb} takes every step that is asked for, and has no stop: carom.solve does; or look for the zero in what comes out"
+            f"{verb} takes every step that is asked for, and has no stop: carom.solve has, and carom.rollout, under jax.vmap too; "
+            "or look for the zero in what comes out"
         )
 
 

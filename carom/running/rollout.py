@@ -10,10 +10,12 @@ from carom.errors import InputError
 from carom.methods.capabilities import require
 from carom.methods.method import State
 from carom.methods.replay import Run, run
+from carom.methods.stopped import stopped_run
+from carom.methods.stops import Stop, stops_of
 from carom.named import frozen, traced_in
 from carom.running.checks import needs_of
-from carom.running.options import check_pure, refuse_stop
-from carom.running.tracing import explained
+from carom.running.options import check_pure
+from carom.running.tracing import check_stops, explained
 from carom.system.system import System
 
 
@@ -33,12 +35,15 @@ def rollout(
     """Simulate inside a traced computation: no checks of values, no host loop, a fixed number of rows for impacts. `dt` is one
     number, or the length of each step.
 
+    `stop`: as for `carom.solve`. The run ends at the first zero: `run.end` holds that instant and state (`t, q, p, v, steps`, and
+    which `stop` it was, −1 for none), and later rows of the grid are NaN. Its derivatives are exact, too; where the function
+    jumps through zero, as one of v does at an impact, they are NaN.
+
     First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
     impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
     order of impacts to another. Second derivatives are refused. `run.status` is 0 for a good run; after a failure, or with
     more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
     """
-    refuse_stop(stop, "carom.rollout")
     check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
     q, v, t = jnp.asarray(q0, float), jnp.asarray(v0, float), jnp.asarray(t0, float)
     space = system.space
@@ -51,16 +56,28 @@ def rollout(
     if jnp.ndim(dt) and jnp.shape(dt) != (int(num_steps),):
         raise InputError(f"dt must be a number, or have one entry for each of the {num_steps} steps; its shape is {jnp.shape(dt)}")
     system = frozen(system.on_grid(dt))
-    blind = traced_in(system)
+    _refuse_traced(system)
+    with explained("the system"):
+        quadratic = _is_quadratic(system, params, q.shape[0])
+    require(needs if quadratic else needs | {"energy not quadratic"}, method, "gradients")
+    stops = _stops(stop, q, v, params)
+    return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts), stops)
+
+
+def _stops(stop: Any, q: Any, v: Any, params: Any) -> tuple[Stop, ...]:
+    stops = frozen(stops_of(stop))
+    _refuse_traced(stops)
+    check_stops(stops, q, params, v.size)
+    return stops
+
+
+def _refuse_traced(tree: Any) -> None:
+    blind = traced_in(tree)
     if blind is not None:
         raise InputError(
             f"the {blind.role} captures a value that JAX is tracing, and a derivative with respect to it would be lost: "
             "hand it over through params, as in rollout(system, …, params={'g': g})"
         )
-    with explained("the system"):
-        quadratic = _is_quadratic(system, params, q.shape[0])
-    require(needs if quadratic else needs | {"energy not quadratic"}, method, "gradients")
-    return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts))
 
 
 def _is_quadratic(system: System, params: Any, n: int) -> bool:
@@ -74,6 +91,8 @@ def _is_quadratic(system: System, params: Any, n: int) -> bool:
 
 
 @eqx.filter_jit  # outside of any other computation, too, it is compiled once
-def _run(method, system, params, q, v, t, dt, num_steps: int, max_impacts: int) -> Run:
-    p = system.bind(params, q.shape[0]).momentum(q, v, t)
-    return run(method, system, params, State(t, q, p), dt, num_steps, max_impacts)
+def _run(method, system, params, q, v, t, dt, num_steps: int, max_impacts: int, stops: tuple[Stop, ...] = ()) -> Run:
+    start = State(t, q, system.bind(params, q.shape[0]).momentum(q, v, t))
+    if not stops:
+        return run(method, system, params, start, dt, num_steps, max_impacts)
+    return stopped_run(method, system, params, start, dt, num_steps, max_impacts, stops)

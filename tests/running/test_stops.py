@@ -1,5 +1,6 @@
 """Runs that end where a function is zero, and callbacks that look on."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -112,6 +113,86 @@ def test_callbacks_look_and_end():
     np.testing.assert_array_equal(short.q, run.q[:61])
 
 
+# -- in rollout, with derivatives ----------------------------------------------------------------------------------------
+
+DROPPED = carom.System(
+    lambda q, v, params: 0.5 * v @ v - params["g"] * q[0], [carom.Contact(lambda q: q[0], restitution=0.8, name="floor")]
+)
+# sign = 1: the top of a bounce. sign = −1: the impact, where v jumps. A level of 99: never.
+STOPS = [
+    carom.Stop(lambda v, params: params["sign"] * v[0] + params["level"], "falling", "top"),
+    carom.Stop(lambda t: t - 2.0, name="late"),
+]
+
+
+def dropped(height, g, sign=1.0, level=0.0, method=METHODS["variational"]):
+    params = {"g": g, "sign": sign, "level": level}
+    q0, v0 = jnp.stack([height]), jnp.zeros(1)
+    return carom.rollout(DROPPED, method, q0, v0, dt=0.05, num_steps=24, params=params, max_impacts=3, stop=STOPS)
+
+
+@jax.jit  # one program for all tests
+def weighed(height, g, sign, level, weights):
+    """A sum of the time and the place of the end, and its derivatives with respect to the height and g."""
+
+    def total(height, g):
+        run = dropped(height, g, sign, level)
+        return weights @ jnp.stack([run.end.t, run.end.q[0]]), run
+
+    (_, run), slopes = jax.value_and_grad(total, (0, 1), has_aux=True)(height, g)
+    return run, jnp.stack(slopes)
+
+
+TIME, PLACE = np.eye(2)
+
+
+def test_a_rollout_ends_at_the_zero_with_exact_derivatives():
+    """The top of the first bounce: after T = (1 + e) √(2h/g), at the height e² h."""
+    run, of_time = weighed(1.0, G, 1.0, 0.0, TIME)
+    end, of_place = run.end, weighed(1.0, G, 1.0, 0.0, PLACE)[1]
+    T = 1.8 * np.sqrt(2 / G)
+    assert abs(end.t - T) < 1e-13 and abs(end.q[0] - 0.64) < 1e-13 and abs(end.v[0]) < 1e-12
+    assert (int(end.stop), int(end.steps), int(run.status)) == (0, 17, 0)
+    # Rounding: the zero is found to 4 ε t. Were the last step as long for every h, the first of these would be 0 instead.
+    np.testing.assert_allclose(of_time, [T / 2, -T / (2 * G)], rtol=1e-11)
+    np.testing.assert_allclose(of_place, [0.64, 0.0], rtol=1e-11, atol=1e-12)
+    assert np.all(np.isnan(run.q[18:])) and np.all(np.isnan(run.t[18:])) and np.all(np.isfinite(run.q[:18]))
+    assert abs(run.t[17] - T) < 1e-13
+
+
+def test_where_no_stop_is_met_the_end_is_that_of_the_grid():
+    run, slope = weighed(1.0, G, 1.0, 99.0, PLACE)
+    assert (int(run.end.stop), int(run.end.steps)) == (-1, 24) and abs(run.end.t - 1.2) < 1e-14
+    above, below = (weighed(1.0 + h, G, 1.0, 99.0, PLACE)[0].end.q[0] for h in (1e-5, -1e-5))
+    np.testing.assert_allclose(slope[0], (above - below) / 2e-5, rtol=1e-7)
+    np.testing.assert_array_equal(weighed(1.0, G, 1.0, 99.0, TIME)[1], 0.0)
+
+
+def test_a_jump_through_zero_has_no_derivative():
+    run, slope = weighed(1.0, G, -1.0, 0.0, TIME)
+    assert abs(run.end.t - FALL) < 1e-12 and np.all(np.isnan(slope))  # no theorem, no number
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("name", ["event-driven", "timestepping", "hybrid"])
+def test_derivatives_of_stops_with_every_method(name):
+    """Forwards and mapped, against differences over 2e-4, whose error is the square of that."""
+
+    def ends(h):
+        end = dropped(h, G, method=METHODS[name]).end
+        return jnp.stack([end.t, end.q[0]])
+
+    at = jnp.array([0.7, 1.0])
+    found = jax.jit(jax.vmap(lambda h: jax.jvp(ends, (h,), (1.0,))[1]))(at)
+    value = jax.jit(jax.vmap(ends))
+    np.testing.assert_allclose(found, (value(at + 1e-4) - value(at - 1e-4)) / 2e-4, rtol=1e-5, atol=1e-6)
+
+
+def captured(level):
+    stop = lambda q: q[0] - level  # noqa: E731
+    return carom.rollout(BALL, METHODS["variational"], [1.0], [0.0], dt=0.1, num_steps=3, stop=stop).end.t
+
+
 def test_what_is_refused():
     rows = [
         (lambda: drop(stop=3.0), "function of q, v, t, params"),
@@ -122,7 +203,9 @@ def test_what_is_refused():
         (lambda: drop(callback=3), "callback must be"),
         (lambda: drop(callback_every=3), "pass callback="),
         (lambda: drop(callback=print, callback_every=0), "callback_every"),
-        (lambda: carom.rollout(BALL, METHODS["variational"], [1.0], [0.0], dt=0.1, num_steps=3, stop=halfway), "has no stop"),
+        (lambda: carom.rollout(BALL, METHODS["variational"], [1.0], [0.0], dt=0.1, num_steps=3, stop="top"), "function of q, v, t"),
+        (lambda: carom.rollout(BALL, METHODS["variational"], [1.0], [0.0], dt=0.1, num_steps=3, stop=lambda v: v[2]), r"v\[2\]"),
+        (lambda: jax.grad(captured)(0.5), "captures a value that JAX is tracing"),
         (lambda: carom.ensemble(BALL, METHODS["variational"], [[1.0]], [[0.0]], dt=0.1, num_steps=3, stop=halfway), "has no stop"),
     ]
     for call, words in rows:
