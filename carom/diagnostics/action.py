@@ -22,9 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
-from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.discrete_action import discrete_lagrangian
-from carom.methods.variational.rules import Composition
 from carom.results.solution import Solution
 
 PROBE = 1e-6  # a relative change of the points: how much of it the gradient sees is how much it sees of their rounding
@@ -76,7 +74,7 @@ def action_gradient(solution: Solution) -> ActionGradient:
     an impact took the exact reflection (`elastic="reflection"`, fallbacks), or where a state is changed by hand.
     """
     method = solution.method
-    if not isinstance(method, VariationalCollision):
+    if "discrete action" not in method.offers:
         raise InputError("the discrete action belongs to VariationalCollision; this run has another method")
     if len(solution.t) != solution.num_steps + 1:
         raise InputError("the discrete action needs every state of the grid; run again with stride=1")
@@ -85,7 +83,7 @@ def action_gradient(solution: Solution) -> ActionGradient:
         raise InputError("forces have no action: the gradient would not vanish")
     if "dry friction" in needs or ("supports" in needs and solution.system.supports.motion is not None):
         raise InputError("friction and supports that move have no action: the gradient would not vanish")
-    if needs & {"constraints", "joints"} and isinstance(method.rule, Composition):
+    if needs & {"constraints", "joints"} and method.rule.of_parts:
         raise InputError("with constraints the parts of a Composition are steps of their own: look at a run with its base rule")
     t, q, p, rows = points_of(solution)
     out = _legs(method.rule, solution.system, solution.params, q[:-1], q[1:], t[:-1], np.diff(t))

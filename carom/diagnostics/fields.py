@@ -33,8 +33,6 @@ from carom.diagnostics.action import points_of
 from carom.errors import InputError
 from carom.methods import replay
 from carom.methods.method import State
-from carom.methods.variational.collision import VariationalCollision
-from carom.methods.variational.rules import Trapezoidal
 from carom.named import Named, frozen
 from carom.results.solution import Solution
 
@@ -130,7 +128,7 @@ def checked_chain(solution: Solution) -> Any:
     method = solution.method
     if chain is None:
         raise InputError("balances over parts of a body need a LumpedSystem(chain=…): carom.models.bars and beam have one")
-    if not isinstance(method, VariationalCollision) or not isinstance(method.rule, Trapezoidal):
+    if "discrete action" not in method.offers or not method.rule.at_corners:
         raise InputError("cells have the discrete Lagrangian of the trapezoidal rule: run with VariationalCollision(Trapezoidal())")
     if len(solution.t) != solution.num_steps + 1:
         raise InputError("this needs every state of the grid; run again with stride=1")

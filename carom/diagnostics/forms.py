@@ -35,7 +35,7 @@ def extended_symplectic_defect(
 ) -> float:
     """By how much one step misses (2), through any impacts in it: the largest entry of the difference of the two sides, relative to
     the largest of their terms. Zero to rounding where all impacts balance the discrete energy."""
-    if not isinstance(method, VariationalCollision):
+    if "discrete action" not in method.offers:
         raise InputError("the discrete energy belongs to VariationalCollision; other methods have symplectic_defect")
     if "rotations" in system.needs and not method.rule.moves_on_groups:
         raise InputError(f"{method.rule.name} steps rotations in charts whose centres move along: no symplectic form is kept")

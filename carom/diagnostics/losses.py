@@ -19,7 +19,6 @@ import numpy as np
 
 from carom.diagnostics.action import points_of
 from carom.errors import InputError
-from carom.methods.variational.collision import VariationalCollision
 from carom.results.solution import Solution
 
 
@@ -46,7 +45,7 @@ class ImpactEnergies:
 
 def impact_energies(solution: Solution) -> ImpactEnergies:
     """(1) at all impacts of a run with `VariationalCollision` on a vector space, for a kinetic energy that is quadratic in v."""
-    if not isinstance(solution.method, VariationalCollision):
+    if "discrete action" not in solution.method.offers:
         raise InputError("discrete energies belong to VariationalCollision; this run has another method")
     if len(solution.t) != solution.num_steps + 1:
         raise InputError("the legs between impacts need every state of the grid; run again with stride=1")

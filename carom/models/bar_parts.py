@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.models.body_ends import check_ends
 from carom.named import Named
 from carom.numerics.quadrature import gauss
 from carom.system.supports import Supports
@@ -128,13 +129,9 @@ def external_of(extras: Extras) -> Callable[..., Any] | None:
     return external
 
 
-def check_ends(ends: Any, wall: Any) -> tuple[Any, Any]:
+def check_bar_ends(ends: Any, wall: Any) -> tuple[Any, Any]:
     """Two of "free", "fixed" or a function of t."""
-    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
-        raise InputError(f"bars: ends are two, of the first bar and of the last, as ('fixed', 'free'); got {ends!r}")
-    for end in ends:
-        if not (callable(end) or end in ("free", "fixed")):
-            raise InputError(f"bars: an end is 'free', 'fixed' or a function of t, its displacement; got {end!r}")
-    if wall and ends[0] != "free":
+    checked = check_ends("bars", "the first bar and of the last", ends, ("free", "fixed"))
+    if wall and checked[0] != "free":
         raise InputError("bars: the first bar has a wall on its left, so its left end must be free")
-    return ends[0], ends[1]
+    return checked

@@ -23,7 +23,7 @@ from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import Trapezoidal
-from carom.models.bar_parts import Extras, check_ends, crossing_time, external_of, one_bar, starts_of, supports_of
+from carom.models.bar_parts import Extras, check_bar_ends, crossing_time, external_of, one_bar, starts_of, supports_of
 from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.space import Euclidean
@@ -164,7 +164,7 @@ def bars(
     count = len(lengths)
     moving: Any = wall if callable(wall) else None
     _check(count, {"densities": densities, "moduli": moduli, "elements": elements, "speeds": speeds}, gaps, wall, integrator, tip)
-    walls, ends = bool(wall), check_ends(ends, wall)
+    walls, ends = bool(wall), check_bar_ends(ends, wall)
     parts = [section] * count if callable(section) or np.ndim(section) == 0 else list(section)
     numbers = [x for x in (*lengths, *densities, *moduli, *parts) if not callable(x)]
     if min(numbers) <= 0 or len(parts) != count:

@@ -22,16 +22,17 @@ from jaxtyping import Array, Float
 from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.models.beam_parts import (
+    HELD,
     BeamExtras,
     Section,
     beam_contact,
     beam_external,
     beam_supports,
-    check_beam_ends,
     masses_and_stiffness,
     own_start,
     settle_ends,
 )
+from carom.models.body_ends import check_ends
 from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.groups import SE3
@@ -241,7 +242,7 @@ def beam(
     q0, v0 = (
         own_start(nodes, spacing, height, strain, turn, velocity) if own else _thrown(nodes, spacing, height, start_time, masses)
     )
-    held_at = settle_ends(check_beam_ends(ends), q0, v0)
+    held_at = settle_ends(check_ends("beam", "its first and its last section", ends, HELD), q0, v0)
     extras = BeamExtras(tuple(ends), obstacle, float(restitution), friction > 0, float(radius), force, any(damping))
     params = {"mass": masses.reshape(-1), "spacing": spacing, "stiffness": stiffness, "gravity": gravity}
     more = {"held_at": held_at, "damping": np.asarray(damping, float), "friction": friction}

@@ -111,16 +111,6 @@ def own_start(nodes: int, spacing: float, height: float, strain: Any, turn: Any,
     return np.array(q), np.array(v)
 
 
-def check_beam_ends(ends: Any) -> tuple[Any, Any]:
-    """Two of "free", "fixed", "pinned", "guided" or a function of t."""
-    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
-        raise InputError(f"beam: ends are two, of its first and its last section, as ('fixed', 'free'); got {ends!r}")
-    for end in ends:
-        if not (callable(end) or end in HELD):
-            raise InputError(f"beam: an end is {', '.join(map(repr, HELD))} or a function of t, its displacement; got {end!r}")
-    return ends[0], ends[1]
-
-
 def _moved(end: Callable[[Any], Any], start: Any, t: Any) -> Any:
     """The section that starts at `start`, displaced by the first three of what a function returns and turned by the rest."""
     value = jnp.asarray(end(t), float).reshape(-1)

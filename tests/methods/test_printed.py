@@ -1,4 +1,4 @@
-"""Algorithm 3.4 of [schindler2014] to the letter, beside what `TimeDG` makes of it."""
+"""Algorithm 3.4 of [schindler2014] alone, beside what `TimeDG` makes of it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Algorithm 3.4 of [schindler2014], the forecasting trapezoidal rule, to the letter.
+"""Algorithm 3.4 of [schindler2014], the forecasting trapezoidal rule, and nothing beyond it: (72)–(75) there with M = 1.
 
     r⁺ at (q₀, v₀):  0 ≤ r⁺ ⊥ φ̈ ≥ 0 where φ ≤ 0 and φ̇ ≤ 0;      v̂ = v₀ + h M⁻¹(f₀ + Zᵀr⁺)                       (1)
     q₁ = q₀ + h/2 (v₀ + v̂)                                                                                  (2)

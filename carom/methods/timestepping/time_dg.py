@@ -117,7 +117,7 @@ class TimeDG(Timestepping):
       for by `dt` in `carom.solve`.
     - `side`: "-" or "+".
     - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
-    - `printed`: Algorithm 3.4 of [schindler2014] to the letter, without what is done here beyond it
+    - `printed`: Algorithm 3.4 of [schindler2014] alone, without what is done here beyond it
       (`carom/methods/timestepping/printed.py`): for degree 1, side "-", without friction and joints. For comparison.
     """
 

@@ -58,7 +58,7 @@ class VariationalCollision(Method):
             "rotations", "nodes", "supports", "dry friction", "interfaces", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
-    offers: ClassVar = Method.offers | {"gradients", "dense output", "lanes", "one kernel"}
+    offers: ClassVar = Method.offers | {"gradients", "dense output", "lanes", "one kernel", "discrete action"}
     not_together: ClassVar = LAW_OF_IMPACT
     keeps_nodes: ClassVar = True
 

@@ -64,6 +64,9 @@ class Rule(eqx.Module):
     moves_on_groups = True  #               has a discrete Lagrangian on groups; otherwise each step is taken in a chart
     takes_forces = True  #                  knows how forces enter it
     goes_back = False  #                    takes a part of each step backwards in time
+    of_parts = False  #                     is made of steps of another rule
+    at_corners = False  #                   its discrete Lagrangian of masses at nodes is a sum over cells of space-time, at whose
+    #                                       corners it looks at the potential
     kicks = False  #                        is kick, drift, kick where L(q, v) = K(v) − V(q)
     stability_limit = float("inf")  # the largest ωh up to which small vibrations stay bounded, where it is known
 
@@ -146,6 +149,7 @@ class Trapezoidal(_TableauRule):
     order = 2
     symmetric = True
     steps_nodes = True
+    at_corners = True
     kicks = True
     stability_limit = 2.0
 
@@ -261,6 +265,7 @@ class Composition(Rule):
     order: int = eqx.field(static=True)
     symmetric = True
     goes_back = True
+    of_parts = True
 
     def __init__(self, base: Rule, order: int = 4):
         if order not in _COMPOSITIONS:
