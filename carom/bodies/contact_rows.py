@@ -36,9 +36,8 @@ class Rows:
 
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
-        dot = "ri,ri->r"
-        relative = np.einsum(dot, self.linear, v[self.b] - v[self.a])
-        return relative + np.einsum(dot, self.turn_b, spin[self.b]) - np.einsum(dot, self.turn_a, spin[self.a])
+        relative = np.vecdot(self.linear, v[self.b] - v[self.a])
+        return relative + np.vecdot(self.turn_b, spin[self.b]) - np.vecdot(self.turn_a, spin[self.a])
 
     def kick(self, impulses: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""

@@ -75,7 +75,7 @@ class Dense:
 
 def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, float, int]:
     """Impulses, certificate, number of steps: from `start`, and if that fails from a projected gradient method, by (1)."""
-    best, least, taken = np.zeros(len(problem.q)), problem.residual(np.zeros(len(problem.q))), 0
+    best, least, taken = np.zeros(len(problem.q)), np.inf, 0
     starts = [lambda: best if start is None else start, lambda: projected_gradient(problem)]
     for number, begin in enumerate(starts):
         point = begin()

@@ -56,7 +56,11 @@ class Materials:
     def bounces(self) -> bool:
         return bool(np.any(self.table[1] > 0))
 
-    @property
+    @cached_property
+    def elastic(self) -> bool:
+        return bool(np.any(self.table[1] == ELASTIC))
+
+    @cached_property
     def rolls(self) -> bool:
         return bool(np.any(self.table[2:] > 0))
 

@@ -23,7 +23,7 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The rotation b, then a."""
     aw, bw, av, bv = a[..., :1], b[..., :1], a[..., 1:], b[..., 1:]
-    scalar = aw * bw - np.einsum("...i,...i->...", av, bv)[..., None]
+    scalar = aw * bw - np.vecdot(av, bv)[..., None]
     return np.concatenate([scalar, aw * bv + bw * av + cross(av, bv)], axis=-1)
 
 
@@ -52,7 +52,7 @@ def apply(rotation: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 def lengths(x: np.ndarray) -> np.ndarray:
     """|x| along the last axis; numpy's own is four times slower on small arrays."""
-    return np.sqrt(np.einsum("...i,...i->...", x, x))
+    return np.sqrt(np.vecdot(x, x))
 
 
 def normalise(q: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from carom.bodies.bounded import solve_bounded, with_given
 from carom.bodies.quaternions import lengths
-from carom.bodies.velocity import Answer, Posed
+from carom.bodies.velocity import Answer, Posed, solve_velocities
 
 ROUNDS = 300
 QUICK = 12  # rounds in which whole states change; then torques follow their spins step by step, as a projected gradient
@@ -25,6 +25,8 @@ def solve_rolling(
     posed: Posed, v: np.ndarray, L: np.ndarray, offset: np.ndarray, start: np.ndarray | None, tolerance: float, h: float
 ) -> Answer:
     """`solve_bounded` with (1)."""
+    if not len(posed.joints):
+        return solve_velocities(posed, v, L, offset, start, tolerance)
     contact = np.array(posed.joints.contact, int)
     if not np.any(contact >= 0):
         return solve_bounded(posed, v, L, offset, start, tolerance, h)

@@ -211,8 +211,11 @@ class Stepper:
         record.include(answer)
         record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
         table, state = _table(posed, answer, False, self.tolerance)
-        met = self._met(posed, middle)[np.isin(posed.contacts.key, table.contacts.key)]
-        record.tables += [table.take(met, True), table.take(~met, False)]
+        if scene.materials.elastic:
+            met = self._met(posed, middle)[np.isin(posed.contacts.key, table.contacts.key)]
+            record.tables.append(table.take(met, True))
+            table = table.take(~met, False)
+        record.tables.append(table)
         self._remember(posed, answer, came_out, state, h)
         return posed, answer
 
@@ -224,10 +227,12 @@ class Stepper:
     def _solve(self, posed: Posed, middle: State, v, L, shift: np.ndarray, start, h: float) -> tuple[np.ndarray, Answer]:
         """The law for (u₁ + shift + 2φ⁺/h, r). The work of r is r · (u₀ + u₁)/2, so an elastic contact may press only where
         u₁ = −u₀: those that press otherwise are asked again for that, until none does. The shift as it was used, and the answer."""
+        room = 2 * np.maximum(posed.contacts.gap, 0.0) / h
+        if not self.scene.materials.elastic:
+            return shift, solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, self.tolerance, h)
         width, count = 1 + posed.rows.tangents, posed.rows.contacts
         normal = slice(0, width * count, width)
         rates = normal_rates(posed, middle.v, middle.L)
-        room = 2 * np.maximum(posed.contacts.gap, 0.0) / h
         shift, elastic = shift.copy(), posed.restitution == ELASTIC
         while True:
             answer = solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, self.tolerance, h)
@@ -253,7 +258,8 @@ class Stepper:
         half = np.where(np.isnan(last), now, 0.5 * (now - last))  # −δ/2
         turn = np.concatenate([_towards(half[:, :1], now[:, :1]), _towards(half[:, 1:], now[:, 1:])], axis=1)
         lasts = np.zeros((count, width), bool)
-        turn[:, 0] = np.where(posed.restitution == ELASTIC, now[:, 0], turn[:, 0])
+        if self.scene.materials.elastic:
+            turn[:, 0] = np.where(posed.restitution == ELASTIC, now[:, 0], turn[:, 0])
         lasts[:, 0] = pressed & calm & (now[:, 0] < 0)
         lasts[:, 1:] = (stuck & calm)[:, None]
         shift[: count * width] = np.where(lasts.ravel(), turn.ravel(), shift[: count * width])
@@ -278,10 +284,11 @@ class Stepper:
         # Of four corners that rest three suffice, and the solver may leave one out: it counts as pressed all the same.
         touches = (np.abs(shifted) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
         pressed = (state > 0) | touches
-        pair = np.minimum(posed.contacts.a, posed.contacts.b) * len(self.scene.mass) + np.maximum(
-            posed.contacts.a, posed.contacts.b
-        )
-        stuck = pressed & ~np.isin(pair, pair[state == 2])
+        stuck = pressed
+        if np.any(slides := state == 2):  # where one point of two bodies slides, none of them holds
+            a, b = posed.contacts.a, posed.contacts.b
+            pair = np.minimum(a, b) * len(self.scene.mass) + np.maximum(a, b)
+            stuck = pressed & ~np.isin(pair, pair[slides]) if np.any(pair != pair[0]) else np.zeros_like(pressed)
         self.memory = Memory.of(posed, answer.impulses, u, pressed, stuck, watchful)
 
 

@@ -10,6 +10,7 @@ from carom.bodies.contact_rows import problem
 from carom.bodies.stepping import Stepper
 from carom.bodies.velocity import bunches, certificate, rates_after
 from carom.bodies.world import World
+from carom.numerics.blas_threads import one_thread
 from carom.numerics.friction.stages import solve_friction
 
 
@@ -30,10 +31,11 @@ def _steps(world, count):
     scene, state = world.scene()
     stepper = Stepper(scene, 1e-8)
     stepper.begin(state, 1e-3)
-    for i in range(count):
-        clock = time.process_time()
-        state, record = stepper.step(state, 1e-3 * i, 1e-3)
-    return time.process_time() - clock, record, state
+    with one_thread():  # as all runs do: the time of other threads that wait for this one counts too
+        for i in range(count):
+            clock = time.process_time()
+            state, record = stepper.step(state, 1e-3 * i, 1e-3)
+        return time.process_time() - clock, record, state
 
 
 def test_a_lattice_of_balls_rests_and_each_column_carries_its_weight():
@@ -73,9 +75,11 @@ def test_the_certificate_without_matrices_is_that_of_the_solver():
 
 @pytest.mark.stress
 def test_the_time_of_a_contact_does_not_grow_with_their_number():
+    """Of the fourth step, which begins where the third ended. The first, which knows nothing, closes a stack from below, one layer
+    after the other: its time for a contact grows with the layers, by 2.9 from 5 to 15."""
     each = {}
     for k in (5, 15):
-        seconds, record, _ = _steps(_lattice(k), 4)
-        each[k] = min(seconds, _steps(_lattice(k), 4)[0]) / len(record.tables[-1].contacts)
-        assert record.residual <= 1e-8
-    assert each[15] < 2 * each[5]  # 425 and 8775 contacts
+        tries = [_steps(_lattice(k), 4) for _ in range(2)]
+        assert all(record.residual <= 1e-8 for _, record, _ in tries)
+        each[k] = min(seconds for seconds, _, _ in tries) / len(tries[0][1].tables[-1].contacts)
+    assert each[15] < 2 * each[5], each  # 375 and 8325 contacts
