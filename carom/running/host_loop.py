@@ -64,8 +64,8 @@ class March:
         self.system, self.method, self.problem, self.asked, self.disk = problem.system, method, problem, asked, disk
         self.step, self.total, self.stride = asked.step, asked.total, asked.stride
         self.max_impacts = np.iinfo(np.int32).max if asked.max_impacts is None else int(asked.max_impacts)
-        room = max(16, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
-        self.rows, self.contact_rows = min(ROWS, room) + method.impacts_reserved, CONTACT_ROWS
+        room = max(4, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
+        self.rows, self.contact_rows = min(ROWS, room) + min(method.impacts_reserved, 2 * room), CONTACT_ROWS
         self.length = _chunk_length(self.total, problem.q0.size * (1 + len(method.nodes)))
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
@@ -277,7 +277,7 @@ def _chunk_length(total: int, n: int) -> int:
     """One of two, for short runs and for long ones, so that another number of steps is not another compilation; with a bounded
     number of entries (a beam has hundreds of coordinates; 128 MiB of a very long bar)."""
     longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
-    longest = max(longest, min(512, 1 << max(1, 4 * LARGEST_CHUNK // n).bit_length() - 1))
+    longest = max(longest, min(512, 1 << max(1, LARGEST_CHUNK // n).bit_length() - 1))
     short = min(SHORT_CHUNK, longest)
     return short if total <= short else longest
 

@@ -1,6 +1,7 @@
 """Looking around the start: masses that are negative, joints that do not hold, gaps that never become negative."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,6 +17,7 @@ MOST_FACES = 24  # of all contacts, and so many of one
 FACES_EACH = 6
 NEWTON_STEPS = 40
 REACHES = 10.0 ** np.arange(-6, 1)  # how far beyond a zero of a gap its sign is looked at, relative to the coordinates
+MANY_COORDINATES, FEW_DIRECTIONS = 200, 2  # a bar has a hundred thousand
 DIRECTIONS = 16  # chosen at random, beside those that are known
 
 
@@ -136,16 +138,26 @@ def check_signs(system: System, params: Any, q: np.ndarray, t: float, names: tup
         return
     scale = max(1.0, float(np.max(np.abs(q))))
     dim = q.size if system.space is None else system.space.dim
-    random = np.random.default_rng(0).normal(size=(DIRECTIONS, dim))
-    points = max(2 * dim + 1, len(REACHES) * (DIRECTIONS + 2))  # one number, so that there is one compilation
+    many = dim > MANY_COORDINATES
+    random = np.random.default_rng(0).normal(size=(FEW_DIRECTIONS if many else DIRECTIONS, dim))
+    points = max(0 if many else 2 * dim + 1, len(REACHES) * (len(random) + 2))  # one number, so that there is one compilation
 
     def gaps(moves: np.ndarray, face: int) -> np.ndarray:
         padded = np.zeros((points, dim))
         padded[: len(moves)] = moves
         return np.asarray(_gaps_at(system, params, q, t, padded))[: len(moves), face]
 
+    def by_differences(x: np.ndarray, face: int) -> tuple[float, np.ndarray]:  # no derivative has to be compiled
+        h = 1e-6 * scale
+        values = gaps(x + h * np.concatenate([np.zeros((1, dim)), np.eye(dim), -np.eye(dim)]), face)
+        return float(values[0]), (values[1 : dim + 1] - values[dim + 1 :]) / (2 * h)
+
+    def by_derivative(x: np.ndarray, face: int) -> tuple[float, np.ndarray]:
+        value, slope = jax.device_get(_slope_at(system, params, q, t, x, np.int32(face)))
+        return float(value), np.asarray(slope)
+
     for face in _chosen(owner):
-        zero, slope = _zero(lambda moves, face=face: gaps(moves, face), dim, 1e-6 * scale)
+        zero, slope = _zero(partial(by_derivative if many else by_differences, face=face), dim)
         directions = np.concatenate([zero[None], -slope[None], random])
         length = np.linalg.norm(directions, axis=1, keepdims=True)
         directions = directions / np.where(length > 0, length, 1.0)
@@ -168,15 +180,13 @@ def _chosen(owner: np.ndarray) -> np.ndarray:
     return np.concatenate(few)[:MOST_FACES]
 
 
-def _zero(gap: Callable[[np.ndarray], np.ndarray], dim: int, h: float) -> tuple[np.ndarray, np.ndarray]:
-    """Newton's method towards a zero, as far as it gets, with differences for slopes (no derivative has to be compiled)."""
-    steps = h * np.concatenate([np.zeros((1, dim)), np.eye(dim), -np.eye(dim)])
+def _zero(look: Callable[[np.ndarray], tuple[float, np.ndarray]], dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Newton's method towards a zero, as far as it gets: where that is, and the slope there."""
     x, slope = np.zeros(dim), np.zeros(dim)
     for _ in range(NEWTON_STEPS):
-        values = gap(x + steps)
-        slope = (values[1 : dim + 1] - values[dim + 1 :]) / (2 * h)
+        value, slope = look(x)
         square = float(slope @ slope)
-        step = values[0] / square * slope if square > 0 else np.zeros(dim)
+        step = value / square * slope if square > 0 else np.zeros(dim)
         if not np.all(np.isfinite(step)) or np.max(np.abs(step)) <= 1e-15:
             break
         x = x - step
@@ -186,11 +196,15 @@ def _zero(gap: Callable[[np.ndarray], np.ndarray], dim: int, h: float) -> tuple[
 @eqx.filter_jit
 def _gaps_at(system: System, params: Any, q, t, moves) -> jax.Array:
     """All faces at configurations around q."""
-    space = system.space
+    return jax.vmap(lambda move: _faces_at(system, params, q, t, move))(jnp.asarray(moves))
 
-    def faces(move):
-        at = q + move if space is None else space.retract(q, move)
-        values = [jnp.atleast_1d(jnp.asarray(c.gap(q=at, t=t, params=params), float)) for c in system.contacts]
-        return jnp.concatenate(values)
 
-    return jax.vmap(faces)(jnp.asarray(moves))
+@eqx.filter_jit
+def _slope_at(system: System, params: Any, q, t, move, face) -> tuple[jax.Array, jax.Array]:
+    """One face and its derivative, for systems with more coordinates than one would like to move one by one."""
+    return jax.value_and_grad(lambda move: _faces_at(system, params, q, t, move)[face])(jnp.asarray(move))
+
+
+def _faces_at(system: System, params: Any, q, t, move) -> jax.Array:
+    at = q + move if system.space is None else system.space.retract(q, move)
+    return jnp.concatenate([jnp.atleast_1d(jnp.asarray(c.gap(q=at, t=t, params=params), float)) for c in system.contacts])
