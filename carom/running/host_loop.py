@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.kept.counted_program import Program
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, STOPPED, TABLE_FULL
@@ -22,7 +23,6 @@ from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
 from carom.running.progress import Bar
 from carom.system.system import System
-from carom.xla.counted_program import Program
 
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12

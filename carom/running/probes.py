@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.running.admissible import Here, null_space
 from carom.system.system import System
 
@@ -51,7 +51,7 @@ class _Held(NamedTuple):
     reach: Any  #  how large the numbers are that g adds up
 
 
-@eqx.filter_jit
+@keep
 def _held(system: System, params: Any, q, v, t) -> _Held:
     functions = system.bind(params, q.shape[0], general=True).functions
     joints, mass = functions.joints, system.bind(params, q.shape[0]).mass(q, v, t)
@@ -183,7 +183,7 @@ def _zero(gap: Callable[[np.ndarray], np.ndarray], dim: int, h: float) -> tuple[
     return x, slope
 
 
-@eqx.filter_jit
+@keep
 def _gaps_at(system: System, params: Any, q, t, moves) -> jax.Array:
     """All faces at configurations around q."""
     space = system.space
