@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from carom.captured.lasting import Unsure, lasting
-from carom.kept.store import Finished, Store, store
+from carom.kept.finished import Finished, Store, store
 from carom.kept.surroundings import surroundings, trace_context
 from carom.xla.kernel import how_traced
 from carom.xla.programs import compiled_anew
@@ -63,7 +63,7 @@ class keep:  # a decorator
         if kind in self.ready:  # another thread was faster
             return self.ready[kind]
         folder, found = store(), None
-        key = None if folder is None or not _at_home(arrays) else self.key(args)
+        key = None if folder is None or not _at_home(arrays) else key_of(self.origin, args)
         if folder is not None and key is not None:
             found = folder.load(key, arrays)
             self.loads += found is not None
@@ -72,15 +72,6 @@ class keep:  # a decorator
             self.ready = {}
         self.ready[kind] = found
         return found
-
-    def key(self, args: Any) -> str | None:
-        """Everything that tracing can see, or None where that cannot be told."""
-        seen = jax.tree.map(lambda leaf: _aval(leaf) if eqx.is_array(leaf) else leaf, args)
-        try:
-            parts = surroundings(), lasting(self.origin, seen)
-        except Unsure:
-            return None
-        return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
 
     def make(self, folder: Store, key: str, leaves: list[Any], arrays: list[Any], tree: Any) -> Finished | None:
         """Trace, compile, keep. What calls Python while it runs belongs to this process, and is left to filter_jit."""
@@ -103,6 +94,16 @@ class keep:  # a decorator
             compiled = lowered.compile()
         folder.save(key, compiled, results, arrays)
         return Finished(compiled, results)
+
+
+def key_of(function: Callable[..., Any], args: Any) -> str | None:
+    """Everything that tracing can see, or None where that cannot be told."""
+    seen = jax.tree.map(lambda leaf: _aval(leaf) if eqx.is_array(leaf) else leaf, args)
+    try:
+        parts = surroundings(), lasting(function, seen)
+    except Unsure:
+        return None
+    return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
 
 
 FOREIGN = frozenset(["ffi_call", "custom_call", "debug_print", "infeed", "outfeed"])

@@ -10,6 +10,7 @@ import numpy as np
 from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.kept.keep import keep
+from carom.kept.remember import remembered
 from carom.named import frozen, traced_in
 from carom.results.solution import Solution
 from carom.running.admissible import Here, check_constraints, find_massless, look
@@ -288,9 +289,9 @@ def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tupl
             return _STRUCTURES[key]
     except TypeError:  # something in the system cannot be hashed
         key = None
-    check_functions(system, q, params, None if system.space is None else system.space.dim)
+    names, owner = remembered(_checked_functions, system, q, params)
+    found = tuple(names), np.asarray(owner, int)
     with explained("the derivatives of the system: it"):
-        found = _contacts(system, params, q.size)
         check_slips(system, params, q, start)
     check_signs(system, params, q, start, *found)
     if key is not None:
@@ -298,6 +299,14 @@ def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tupl
             _STRUCTURES.clear()
         _STRUCTURES[key] = found
     return found
+
+
+def _checked_functions(system: System, q: np.ndarray, params: Any) -> tuple[list[str], list[int]]:
+    """Names and owners of the contacts; nothing of it depends on the values of q and the parameters."""
+    check_functions(system, q, params, None if system.space is None else system.space.dim)
+    with explained("the derivatives of the system: it"):
+        names, owner = _contacts(system, params, q.size)
+    return list(names), [int(i) for i in owner]
 
 
 def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:

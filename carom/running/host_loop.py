@@ -74,7 +74,7 @@ class March:
         self.since = (0, float(problem.t0))  # the step and the time from which steps have been dt long
         self.seconds = self.compile_seconds = 0.0
         self.q, self.p = problem.q0, problem.p0
-        self.control = jnp.zeros(0) if self.system.controller is None else self.system.controller.start
+        self.control = np.zeros(0) if self.system.controller is None else self.system.controller.start
         self.earlier = earlier
         if earlier is not None:
             self._go_on_from(earlier)

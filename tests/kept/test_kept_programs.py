@@ -17,8 +17,8 @@ import pytest
 
 import carom
 from carom.captured import freeze
+from carom.kept import finished as storing
 from carom.kept import keep as keeping
-from carom.kept import store as storing
 from carom.kept import surroundings
 from carom.kept.keep import keep
 from carom.numerics import linalg, newton

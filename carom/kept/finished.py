@@ -11,6 +11,7 @@ both: the answer is kept in a file (`Store.works`). A process that dies there le
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import pickle
 import tempfile
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from carom.captured.lasting import Unsure
 from carom.kept.surroundings import constants, sources, unchanged
 from carom.xla.machine import environment
 from carom.xla.programs import program_cache
@@ -96,6 +98,20 @@ class Store:
             _write(self.file(key), content)
             self._make_room()
 
+    def note(self, key: str, answer: Any) -> None:
+        """An answer, as plain data."""
+        with contextlib.suppress(Unsure):
+            sources(fresh=True)
+            _write(self.folder / f"{key}.json", json.dumps([self.name, key, constants(), answer]).encode())
+
+    def recall(self, key: str) -> Any:
+        """An answer that was noted before, or None."""
+        try:
+            name, whose, told, answer = json.loads((self.folder / f"{key}.json").read_text())
+        except (OSError, ValueError, TypeError):
+            return None
+        return answer if (name, whose) == (self.name, key) and unchanged(told) else None
+
     # -- does it work here? --------------------------------------------------------------------------------------------------
 
     def works(self) -> bool | None:
@@ -123,7 +139,7 @@ class Store:
 
     def _make_room(self) -> None:
         files = []
-        for file in self.folder.glob("*.program"):
+        for file in (*self.folder.glob("*.program"), *self.folder.glob("*.json")):
             with contextlib.suppress(OSError):
                 stat = file.stat()
                 files.append((stat.st_mtime, stat.st_size, file))
