@@ -11,8 +11,13 @@ from carom.kept.keep import key_of
 def remembered(function: Callable[..., Any], *args: Any) -> Any:
     """function(*args), which is plain data (numbers, texts, lists), and in which arrays among the arguments count by their shapes
     and types alone. Found where a program would be found; an exception is not remembered."""
+    return remembered_as(function, function, *args)
+
+
+def remembered_as(origin: Callable[..., Any], function: Callable[..., Any], *args: Any) -> Any:
+    """The same, where `function` is a cover of `origin`, which decides what is answered."""
     folder = store()
-    key = None if folder is None else key_of(function, args)
+    key = None if folder is None else key_of(origin, args)
     if folder is None or key is None:
         return function(*args)
     found = folder.recall(key)

@@ -19,7 +19,7 @@ import carom
 from carom.captured import freeze
 from carom.kept import finished as storing
 from carom.kept import keep as keeping
-from carom.kept import surroundings
+from carom.kept import remember, surroundings
 from carom.kept.keep import keep
 from carom.numerics import linalg, newton
 from carom.xla import kernel, programs
@@ -42,6 +42,7 @@ def folder(tmp_path, monkeypatch):
     """A store of its own, as if carom had a folder."""
     found = storing.Store(tmp_path / "finished")
     monkeypatch.setattr(keeping, "store", lambda: found)
+    monkeypatch.setattr(remember, "store", lambda: found)
     monkeypatch.setattr(surroundings, "LOADED", float("inf"))  # whatever was edited shortly before the tests
     return found
 
@@ -302,6 +303,35 @@ def test_with_a_mesh_around_it_nothing_is_sure():
     mesh = jax.make_mesh((1,), ("x",))
     with jax.set_mesh(mesh), pytest.raises(surroundings.Unsure):
         surroundings.contexts()
+
+
+class TestAnswers:
+    """Plain data that tracing has found out: found again like a program."""
+
+    def test_they_are_found_where_a_program_would_be(self, folder):
+        thing, asked = Thing(freeze(lambda q: q + 8)), []
+
+        def ask(thing, q):
+            asked.append(1)
+            return [list(q.shape), "name"]
+
+        def pure(thing, q): ...
+
+        find = lambda thing, q: remember.remembered_as(pure, ask, thing, q)  # noqa: E731
+        assert find(thing, Q) == find(thing, Q + 1) == [[2], "name"] and len(asked) == 1  # other numbers: the same answer
+        assert find(thing, np.ones(3))[0] == [3] and len(asked) == 2
+        find(Thing(freeze(lambda q: q + 9)), Q)
+        assert len(asked) == 3
+        for file in folder.folder.glob("*.json"):
+            file.write_text("{")
+        assert find(thing, Q) == [[2], "name"] and len(asked) == 4
+
+    def test_a_refusal_is_made_again(self, folder):
+        """Nothing is remembered of an input that was refused: the second process says why, too."""
+        wrong = carom.System(lambda q, v: 0.5 * v @ v - q, [carom.Contact(lambda q: q[0] > 0)])
+        for _ in range(2):
+            with pytest.raises(carom.InputError, match="must return one number"):
+                carom.solve(wrong, carom.VariationalCollision(), [1.0, 2.0], [0.0, 0.0], dt=0.1, num_steps=1)
 
 
 SOLVE = """
