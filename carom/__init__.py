@@ -144,14 +144,21 @@ _WHERE = {name: home for home, names in _HOMES.items() for name in names.split()
 
 
 def __getattr__(name: str) -> object:
+    import gc
     from importlib import import_module
 
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name not in _WHERE:
+    if name not in _WHERE and name not in _MODULES:
         raise AttributeError(f"module 'carom' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_WHERE[name]), name)
-    return found
+    collecting = gc.isenabled()
+    gc.disable()  # loading leaves nothing to collect, and with JAX in memory a collection takes as long as all of it
+    try:
+        if name in _MODULES:
+            return import_module(_MODULES[name])
+        found = globals()[name] = getattr(import_module(_WHERE[name]), name)
+        return found
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -18,10 +18,13 @@ class Copier:
         self.alive: list[Any] = []
         self.attributes: frozenset[str] = frozenset()
         self.shared = False
+        self.told: dict[int, set[str]] = {}  # the names of each module that were copied
 
     def copy(self, x: Any) -> Any:
         if type(x) in PLAIN or isinstance(x, (np.generic, jax.core.Tracer, jax.Array)):
             return x
+        if isinstance(x, types.ModuleType) and not installed(x.__name__):
+            return self.module(x)  # whenever it is met: every function reads other names of it
         if id(x) in self.copies:
             return self.copies[id(x)]
         self.alive.append(x)
@@ -38,7 +41,7 @@ class Copier:
         if jitted is not None:
             return x if is_library(jitted) else self.copy(jitted)
         if isinstance(x, types.ModuleType):
-            return x if installed(x.__name__) else self.module(x)
+            return x
         if isinstance(x, type):
             functions = (types.FunctionType, staticmethod, classmethod, property)
             self.shared |= not is_library(x) and any(not isinstance(value, functions) for _, value in members(x))
@@ -81,10 +84,15 @@ class Copier:
         return copied
 
     def module(self, x: types.ModuleType) -> types.ModuleType:
-        copied = types.ModuleType(x.__name__)
-        self.copies[id(x)] = copied
-        copied.__dict__.update(vars(x))
-        copied.__dict__.update({name: self.copy(vars(x)[name]) for name in self.attributes & vars(x).keys()})
+        copied = self.copies.get(id(x))
+        if copied is None:
+            copied = self.copies[id(x)] = types.ModuleType(x.__name__)
+            self.alive.append(x)
+            copied.__dict__.update(vars(x))
+        told = self.told.setdefault(id(x), set())
+        new = self.attributes & vars(x).keys() - told
+        told.update(new)
+        copied.__dict__.update({name: self.copy(vars(x)[name]) for name in new})
         return copied
 
     def object(self, x: Any) -> Any:

@@ -25,6 +25,7 @@ class _Reads(NamedTuple):
     attributes: frozenset[str]  #   of anything
     grown: frozenset[str]  #        captured containers that the code changes
     writes: bool  #                 it assigns to globals or to captured variables
+    imports: frozenset[str]  #      modules that the code imports when it runs
 
 
 @functools.lru_cache(4096)
@@ -32,6 +33,7 @@ def what_is_read(code: types.CodeType) -> _Reads:
     names: dict[str, None] = {}
     attributes: set[str] = set()
     grown: set[str] = set()
+    imports: set[str] = set()
     writes, last = False, ""
     constants: list[Any] = []
     for step in dis.get_instructions(code):
@@ -41,6 +43,10 @@ def what_is_read(code: types.CodeType) -> _Reads:
             attributes.add(step.argval)
             if step.argval in _GROWERS and last:
                 grown.add(last)
+        elif step.opname == "IMPORT_NAME":
+            imports.add(step.argval)
+        elif step.opname == "IMPORT_FROM":
+            attributes.add(step.argval)
         elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             writes = True
         elif step.opname in ("STORE_DEREF", "DELETE_DEREF"):
@@ -53,12 +59,14 @@ def what_is_read(code: types.CodeType) -> _Reads:
             attributes |= inner.attributes
             grown |= inner.grown
             writes |= inner.writes
+            imports |= inner.imports
             constants.append(inner.key)
-        else:
-            constants.append((type(constant).__name__, repr(constant)))
-    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        else:  # a set is written in the order of its hashes, which is another one in every process
+            written = sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)
+            constants.append((type(constant).__name__, str(written)))
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_exceptiontable)
     key = (code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, *shape)
-    return _Reads(key, tuple(names), frozenset(attributes), frozenset(grown), writes)
+    return _Reads(key, tuple(names), frozenset(attributes), frozenset(grown), writes, frozenset(imports))
 
 
 @functools.lru_cache(1024)
@@ -112,6 +120,7 @@ class Reader:
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []
         self.attributes: frozenset[str] = frozenset()
+        self.told: dict[int, set[str]] = {}  # the names of each module that were read
 
     def read(self, function: Any) -> tuple:
         self.value(function)
@@ -128,9 +137,11 @@ class Reader:
         elif isinstance(x, jax.core.Tracer):
             self.same(x)
         elif isinstance(x, jax.Array):
-            self.tokens += ("array", str(x.dtype), x.shape, _bytes_of(x))
+            self.tokens += ("array", str(x.dtype), x.shape, x.weak_type, _bytes_of(x))
         elif isinstance(x, np.ndarray) and x.dtype != object:
             self.tokens += ("array", str(x.dtype), x.shape, _digest(x))
+        elif isinstance(x, types.ModuleType):
+            self.module(x)  # whenever it is met: every function reads other names of it
         elif id(x) in self.seen:
             self.tokens += ("seen", self.seen[id(x)])
         elif len(self.tokens) > _LARGEST:
@@ -148,16 +159,14 @@ class Reader:
             self.function(x)
         elif jitted is not None:
             self.same(x) if is_library(jitted) else self.value(jitted)
-        elif isinstance(x, types.ModuleType):
-            self.module(x)
         elif isinstance(x, type):
             self.own_class(x)
         elif isinstance(x, dict):
-            self.all(type(x).__name__, (y for pair in x.items() for y in pair))
+            self.all(x, (y for pair in x.items() for y in pair))
         elif isinstance(x, (list, tuple)):
-            self.all(type(x).__qualname__, x)
+            self.all(x, x)
         elif isinstance(x, (set, frozenset)):
-            self.all(type(x).__name__, sorted(x, key=repr))
+            self.all(x, sorted(x, key=repr))
         elif isinstance(x, functools.partial):
             self.all("partial", (x.func, x.args, x.keywords))
         elif isinstance(x, types.MethodType):
@@ -169,7 +178,13 @@ class Reader:
         else:
             self.object(x)
 
-    def all(self, kind: str, values: Any) -> None:
+    def all(self, kind: Any, values: Any) -> None:
+        """The values, and what they are held in: a name, or the object itself, whose class may have functions of its own."""
+        if not isinstance(kind, str):
+            if type(kind) not in (dict, list, tuple, set, frozenset):
+                self.value(type(kind))
+                self.value(getattr(kind, "__dict__", None))
+            kind = type(kind).__qualname__
         self.tokens += (kind, "(")
         for value in values:
             self.value(value)
@@ -194,8 +209,10 @@ class Reader:
     def module(self, x: types.ModuleType) -> None:
         self.tokens += ("module", x.__name__)
         if not installed(x.__name__):
-            known = vars(x)
-            for name in sorted(self.attributes & known.keys()):
+            known, told = vars(x), self.told.setdefault(id(x), set())
+            new = sorted(self.attributes & known.keys() - told)
+            told.update(new)
+            for name in new:
                 self.tokens.append(name)
                 self.value(known[name])
 
@@ -211,6 +228,10 @@ class Reader:
         if state is None:
             self.same(x)
             return
+        try:
+            object.__new__(type(x)) if type(x) is not types.SimpleNamespace else None
+        except TypeError:  # part of it is written in C, and may hide something: np.sin and np.cos have the same attributes, none
+            self.same(x)
         self.value(type(x))
         for name, value in state.items():
             self.tokens.append(name)

@@ -27,12 +27,15 @@ def facts() -> dict[str, dict[str, Any]]:
     import jax
 
     import carom
+    from carom.kept import finished
     from carom.xla.kernel import kernel_state
     from carom.xla.machine import cache_root, cores, processor, versions
     from carom.xla.programs import program_cache, size
 
     kernel, programs = kernel_state(), program_cache()
     count, total = size(programs.folder) if programs.folder is not None else (0, 0)
+    ready, more = finished.size(programs.folder) if programs.own and programs.folder is not None else (0, 0)
+    kept = finished.store()
     features = [f for f in ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve") if f in processor().features]
     return {
         "versions": {"carom": carom.__version__, "Python": platform.python_version(), **versions(*PACKAGES)},
@@ -50,6 +53,9 @@ def facts() -> dict[str, dict[str, Any]]:
             "why": programs.why,
             "count": count,
             "bytes": total,
+            "finished": ready,
+            "their bytes": more,
+            "kept": kept is not None and kept.works() is not False,
         },
         "one kernel": {"on": kernel.on, "why": kernel.why},
     }

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.many.cluster import Lanes, check_store, fingerprint, spread
 from carom.many.lane_inputs import CheckedLanes, check_lanes, saved_steps
 from carom.many.trajectories import Ensemble
@@ -267,14 +268,14 @@ def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(edges))
 
 
-@eqx.filter_jit
+@keep
 def _together(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task by compaction, block by block."""
     states = advance_lanes(method, system, assembly, inputs, states, until, sizes.block, sizes.pool, sizes.impacts, kernel=True)
     return states, _energies(system, assembly, inputs, states)
 
 
-@eqx.filter_jit
+@keep
 def _one_by_one(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that."""
     arrays, functions = eqx.partition((method, system), eqx.is_array)

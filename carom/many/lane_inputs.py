@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.methods.variational.lanes import LaneInputs
 from carom.running.checks import Problem, check_problem, check_quaternions
 
@@ -108,7 +108,7 @@ def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tupl
     return momenta, energies
 
 
-@eqx.filter_jit
+@keep
 def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
     def one(each, q, v):
         m = system.bind(assembly(inputs.shared, each), q.shape[0])

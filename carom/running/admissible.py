@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.system.massless import imbalance, settles_at_once
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
@@ -27,7 +28,7 @@ def look(mechanics: Mechanics, q, v, t) -> Here:
     return Here(mechanics.mass(q, v, t), mechanics.functions.constraints(q, t), mechanics.contacts.normals(q, t))
 
 
-@eqx.filter_jit
+@keep
 def _look(system: System, params, q, v, t) -> Here:
     return look(system.bind(params, q.shape[0]), q, v, t)
 
@@ -155,7 +156,7 @@ def _check_balance(system: System, params, q, v, t, text: str) -> None:
         )
 
 
-@eqx.filter_jit
+@keep
 def _balance(system: System, params, q, v, t):
     m = system.bind(params, q.shape[0])
     assert system.massless is not None

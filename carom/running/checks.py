@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.contact.projection import closest_point
 from carom.errors import InputError
+from carom.kept.keep import keep
+from carom.kept.remember import remembered
 from carom.named import frozen, traced_in
 from carom.results.solution import Solution
 from carom.running.admissible import Here, check_constraints, find_massless, look
@@ -96,12 +97,12 @@ def problem_of(run: Solution) -> Problem:
     return Problem(run.system, q, v, p, t, params, names, owner, run.system.needs)
 
 
-@eqx.filter_jit
+@keep
 def _velocity(system: System, params: Any, q, p, t):
     return system.bind(params, q.shape[0]).velocity(q, p, t)
 
 
-@eqx.filter_jit
+@keep
 def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
     return _beginning(system.bind(params, q.shape[0]), q, v_or_p, t, from_momentum)
 
@@ -114,7 +115,7 @@ def _beginning(m: Any, q, v_or_p, t, from_momentum: bool):
     return p, v_or_p
 
 
-@eqx.filter_jit
+@keep
 def _probe(system: System, params: Any, q, v, t, v_or_p, from_momentum: bool) -> tuple[_Probe, Any]:
     """Everything worth knowing about the start, in one small computation."""
     m = system.bind(params, q.shape[0])
@@ -144,7 +145,7 @@ def _is_degenerate(m: Any, q, t) -> Any:
     return jnp.min(values) <= 1e-12 * jnp.max(values)
 
 
-@eqx.filter_jit
+@keep
 def _closest(system: System, params: Any, q, v, t) -> jax.Array:
     m = system.bind(params, q.shape[0])
     return closest_point(lambda x: m.contacts.faces(x, t), m.mass(q, v, t), q)
@@ -217,7 +218,7 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     return Problem(system, q, speed, p, arrays[2], params, names, owner, system.needs)
 
 
-@eqx.filter_jit
+@keep
 def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
     m = system.bind(params, q.shape[0])
     gaps, width, shared = jnp.zeros(0), jnp.zeros(0), jnp.asarray(False)
@@ -288,9 +289,9 @@ def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tupl
             return _STRUCTURES[key]
     except TypeError:  # something in the system cannot be hashed
         key = None
-    check_functions(system, q, params, None if system.space is None else system.space.dim)
+    names, owner = remembered(_checked_functions, system, q, params)
+    found = tuple(names), np.asarray(owner, int)
     with explained("the derivatives of the system: it"):
-        found = _contacts(system, params, q.size)
         check_slips(system, params, q, start)
     check_signs(system, params, q, start, *found)
     if key is not None:
@@ -298,6 +299,14 @@ def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tupl
             _STRUCTURES.clear()
         _STRUCTURES[key] = found
     return found
+
+
+def _checked_functions(system: System, q: np.ndarray, params: Any) -> tuple[list[str], list[int]]:
+    """Names and owners of the contacts; nothing of it depends on the values of q and the parameters."""
+    check_functions(system, q, params, None if system.space is None else system.space.dim)
+    with explained("the derivatives of the system: it"):
+        names, owner = _contacts(system, params, q.size)
+    return list(names), [int(i) for i in owner]
 
 
 def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.kept.counted_program import Program
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, STOPPED, TABLE_FULL
@@ -22,7 +23,6 @@ from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
 from carom.running.progress import Bar
 from carom.system.system import System
-from carom.xla.counted_program import Program
 
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12
@@ -74,7 +74,7 @@ class March:
         self.since = (0, float(problem.t0))  # the step and the time from which steps have been dt long
         self.seconds = self.compile_seconds = 0.0
         self.q, self.p = problem.q0, problem.p0
-        self.control = jnp.zeros(0) if self.system.controller is None else self.system.controller.start
+        self.control = np.zeros(0) if self.system.controller is None else self.system.controller.start
         self.earlier = earlier
         if earlier is not None:
             self._go_on_from(earlier)

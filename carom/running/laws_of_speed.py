@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.named import Named
 from carom.system.system import System
 
@@ -45,7 +45,7 @@ def _check_law_of_speed(law: Named, params: Any, what: str, upper: float, where:
         )
 
 
-@eqx.filter_jit
+@keep
 def _along_speeds(law: Named, params: Any, speeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda speed: jnp.asarray(law(speed=speed, params=params), float).reshape(()))(speeds)
 
@@ -83,7 +83,7 @@ def _turning_bodies(directions: tuple[str, ...]) -> list[slice]:
     return [slice(i, i + 3) for i in starts]
 
 
-@eqx.filter_jit
+@keep
 def _contact_rows(system: System, params: Any, q, t):
     m = system.bind(params, q.shape[0])
     return m.contacts.normals(q, t), m.contacts.tangents(q, jnp.zeros(m.dim), t)[0]

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.running.admissible import Here, null_space
 from carom.system.system import System
 
@@ -53,7 +53,7 @@ class _Held(NamedTuple):
     reach: Any  #  how large the numbers are that g adds up
 
 
-@eqx.filter_jit
+@keep
 def _held(system: System, params: Any, q, v, t) -> _Held:
     functions = system.bind(params, q.shape[0], general=True).functions
     joints, mass = functions.joints, system.bind(params, q.shape[0]).mass(q, v, t)
@@ -193,7 +193,7 @@ def _zero(look: Callable[[np.ndarray], tuple[float, np.ndarray]], dim: int) -> t
     return x, slope
 
 
-@eqx.filter_jit
+@keep
 def _gaps_at(system: System, params: Any, q, t, moves) -> jax.Array:
     """All faces at configurations around q."""
     return jax.vmap(lambda move: _faces_at(system, params, q, t, move))(jnp.asarray(moves))

@@ -153,6 +153,11 @@ def _warn_once(why: str) -> None:
     )
 
 
+def how_traced() -> tuple[bool, bool, bool]:
+    """What a trace that begins here will be told: part of the identity of its program."""
+    return _inside.get(), _sealing.get(), _allowed.get()
+
+
 def inside_kernel() -> bool:
     """Is a kernel being traced?"""
     return _inside.get()

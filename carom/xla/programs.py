@@ -11,13 +11,18 @@ There XLA's messages below fatal are turned off, unless the user has chosen a le
 
 import importlib.util
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from carom.xla.machine import cache_root, environment, processor
 
+LOADED = time.time()  # when this process began to load carom
 LARGEST = 512 * 2**20  # bytes
 WORTH_KEEPING = 0.02  # seconds of compilation: less than that is not much more than reading a file
 
@@ -27,6 +32,7 @@ class ProgramCache(NamedTuple):
 
     folder: Path | None
     why: str
+    own: bool = False  # a folder of carom's
 
 
 _chosen: ProgramCache | None = None
@@ -65,6 +71,20 @@ def size(folder: Path) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
+@contextmanager
+def compiled_anew() -> Iterator[None]:
+    """Programs are compiled here, and not looked up: what XLA for CPUs has loaded from JAX's cache cannot be written again (the
+    copy lacks functions, jax 0.10.1)."""
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    reset_cache()  # JAX remembers whether it uses one
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        reset_cache()
+
+
 def _own_folder() -> ProgramCache:
     try:
         folder = cache_root() / "programs" / environment()
@@ -78,7 +98,7 @@ def _own_folder() -> ProgramCache:
     _unless_set("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
     if any(feature.startswith("avx512") for feature in processor().features):
         quiet_loader()
-    return ProgramCache(folder, "carom's own")
+    return ProgramCache(folder, "carom's own", own=True)
 
 
 def _unless_set(option: str, value: float) -> None:

@@ -59,17 +59,18 @@ def _is_var(v: Any) -> bool:
 
 def primitives(function: Callable[..., Any], *args: Any) -> set[str]:
     """The names of all operations in a computation."""
-    return _names(jax.make_jaxpr(function)(*args).jaxpr)
+    return primitives_of(jax.make_jaxpr(function)(*args).jaxpr)
 
 
-def _names(jaxpr: Any) -> set[str]:
+def primitives_of(jaxpr: Any) -> set[str]:
+    """The same, of one that was traced."""
     found: set[str] = set()
     for eqn in jaxpr.eqns:
         found.add(eqn.primitive.name)
         for value in eqn.params.values():
             for each in value if isinstance(value, (tuple, list)) else (value,):
                 inner = getattr(each, "jaxpr", each)
-                found |= _names(inner) if hasattr(inner, "eqns") else set()
+                found |= primitives_of(inner) if hasattr(inner, "eqns") else set()
     return found
 
 

@@ -20,3 +20,15 @@ def test_facts_as_text_and_as_json():
     assert told["machine"]["cores"] == cores() and any(d.startswith("cpu") for d in told["machine"]["devices"])
     assert told["one kernel"] == {"on": kernel_state().on, "why": kernel_state().why}
     assert all(str(value) in text.stdout for value in told["versions"].values())
+
+
+def test_what_is_kept_is_told(tmp_path, monkeypatch):
+    from carom.cli.info import facts
+    from carom.xla import programs
+
+    monkeypatch.setattr(programs, "program_cache", lambda: programs.ProgramCache(tmp_path, "carom's own", own=True))
+    (tmp_path / "finished").mkdir()
+    (tmp_path / "finished" / "a.program").write_bytes(b"123")
+    (tmp_path / "b-cache").write_bytes(b"12345")
+    told = facts()["caches"]
+    assert (told["count"], told["bytes"], told["finished"], told["their bytes"]) == (1, 5, 1, 3)

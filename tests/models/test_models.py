@@ -1,5 +1,8 @@
 """The ready-made models against their exact answers."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -154,3 +157,20 @@ def test_a_misspelt_parameter_is_an_error_with_a_suggestion():
         models.star().solve(params={"gravty": 1.0})
     with pytest.raises(carom.InputError, match="at least two balls"):
         models.cradle(1)
+
+
+LOADED = """
+import sys, carom
+carom.models.particle()
+print(*[name for name in ("scipy", "diffrax", "pandas", "zarr", "carom.bodies.world", "carom.models.beam") if name in sys.modules])
+import carom.models.beam
+from carom.models.bars import bars
+from carom import models
+print(callable(models.beam), callable(models.bars), models.bars is bars, len(models.ALL), len(models.SCENES))
+"""
+
+
+def test_a_particle_loads_neither_beams_nor_bodies():
+    """And a module called like its model does not take its place."""
+    ran = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["", f"True True True {len(carom.models.ALL)} {len(carom.models.SCENES)}"]

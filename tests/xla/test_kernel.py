@@ -13,7 +13,7 @@ import pytest
 
 import carom
 from carom.xla import kernel, probe, trial
-from carom.xla.counted_program import Program
+from carom.kept.counted_program import Program
 from carom.xla.kernel import inside_kernel, kernel_state, sealed, single_kernel, tagged
 from carom.xla.structure import depends_on
 

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from carom.kept.keep import keep
 from carom.xla.kernel import without_kernels
 
 REMEMBERED = 256  # kinds of calls
@@ -31,7 +32,8 @@ class Program:
             with without_kernels():
                 return traced(*args)
 
-        self._jitted, self._plain = eqx.filter_jit(traced), eqx.filter_jit(plain)
+        self._jitted = self._kept = keep(traced, function)
+        self._plain = eqx.filter_jit(plain)
         self._known: set[Any] = set()
         self._refused: set[Any] = set()  # kinds of calls that cannot be a kernel
 
@@ -51,15 +53,15 @@ class Program:
         return self._plain(*args)
 
     def compile(self, *args: Any) -> float:
-        """Call it once, and say how many seconds compiling took; where it was compiled before, none, and it is not called."""
+        """Call it once, and say how many seconds compiling (or loading) took; where that was done before, none, without a call."""
         kind = _kind(args)
         if kind is not None and kind in self._known:
             return 0.0
-        before, clock = self._traces, time.perf_counter()
+        before, clock = self._traces + self._kept.loads, time.perf_counter()
         jax.block_until_ready(self(*args))
         if kind is not None:
             self._known = {*(self._known if len(self._known) < REMEMBERED else ()), kind}
-        return time.perf_counter() - clock if self._traces > before else 0.0
+        return time.perf_counter() - clock if self._traces + self._kept.loads > before else 0.0
 
 
 def _kind(args: Any) -> Any:
