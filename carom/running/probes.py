@@ -199,7 +199,7 @@ def _gaps_at(system: System, params: Any, q, t, moves) -> jax.Array:
     return jax.vmap(lambda move: _faces_at(system, params, q, t, move))(jnp.asarray(moves))
 
 
-@eqx.filter_jit
+@keep
 def _slope_at(system: System, params: Any, q, t, move, face) -> tuple[jax.Array, jax.Array]:
     """One face and its derivative, for systems with more coordinates than one would like to move one by one."""
     return jax.value_and_grad(lambda move: _faces_at(system, params, q, t, move)[face])(jnp.asarray(move))
