@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import carom
-from carom.xla import kernel, probe, trial
 from carom.kept.counted_program import Program
+from carom.xla import kernel, probe, trial
 from carom.xla.kernel import inside_kernel, kernel_state, sealed, single_kernel, tagged
 from carom.xla.structure import depends_on
 

@@ -110,16 +110,7 @@ def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneState
     varies = inputs.varies
     bind = lambda inputs, n: _Bound(method, method.bind(system, params_of(inputs.shared, inputs.each), n), inputs)  # noqa: E731
     cruise = over_lanes(lambda c, one: _cruise(bind(c, one.q.shape[0]), one), [varies, True])
-    stages = {  # of impacts: how the lanes of a pool are taken through it, and what it does with one of them
-        TOGETHER: ((over_lanes, _bounce), (over_lanes, _careful)),
-        HARD_SINGLY: ((over_lanes, _bounce), (_one_by_one, _careful)),
-        SINGLY: ((_one_by_one, _careful_after_approach), None),
-    }
-
-    def stage(mapped, function):
-        return mapped(lambda c, one, until: function(bind(c, one.q.shape[0]), one, until), [varies, True, False])
-
-    bounce, careful = (None if s is None else stage(*s) for s in stages[impacts])
+    bounce, careful = _impact_stages(impacts, bind, varies)
     lanes = states.step.shape[0]
     few = max(pool // 4, 1)
     nobody = _Queue(jnp.zeros(lanes, bool), jnp.zeros((), jnp.int32))
@@ -171,6 +162,20 @@ def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneState
 
     start, go_on = _Schedule(states, nobody, nobody), ordinary if careful is None else _round
     return jax.lax.while_loop(lambda now: jnp.any(active(now.states)), go_on, start).states
+
+
+def _impact_stages(impacts: str, bind, varies) -> list[Any]:
+    """(2) and (3) on the lanes of a pool; no (3) where (2) leaves nothing to it."""
+    stages = {  # how the lanes are taken through it, and what it does with one of them
+        TOGETHER: ((over_lanes, _bounce), (over_lanes, _careful)),
+        HARD_SINGLY: ((over_lanes, _bounce), (_one_by_one, _careful)),
+        SINGLY: ((_one_by_one, _careful_after_approach), None),
+    }
+
+    def stage(mapped, function):
+        return mapped(lambda c, one, until: function(bind(c, one.q.shape[0]), one, until), [varies, True, False])
+
+    return [None if s is None else stage(*s) for s in stages[impacts]]
 
 
 def _running_count(flags: Bool[Array, " lanes"]) -> Int[Array, " lanes"]:
