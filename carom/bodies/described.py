@@ -1,11 +1,13 @@
 """What a person said about a body or a joint, as numbers, refused with a reason where it cannot be."""
 
+import os
 from typing import Any
 
 import numpy as np
 
-from carom.bodies.shapes.shape import Mass, Placed, together, vector
+from carom.bodies.shapes.shape import Mass, Placed, numbers, together, vector
 from carom.errors import InputError
+from carom.running.options import whole
 
 
 def number(value: Any, what: str) -> float:
@@ -16,6 +18,21 @@ def number(value: Any, what: str) -> float:
     if not np.isfinite(number):
         raise InputError(f"{what} must be a finite number; got {value!r}")
     return number
+
+
+def check_run(dt: Any, num_steps: Any, save_every: Any, tolerance: Any, places: dict[str, Any], every: Any) -> None:
+    """What a world is asked to run."""
+    if np.ndim(dt) or not number(dt, "dt, the length of all steps,") > 0:
+        raise InputError(f"dt must be positive, and one number for all steps; got {dt!r}")
+    whole(num_steps, "num_steps")
+    whole(save_every, "save_every", of=" of steps")
+    if not number(tolerance, "tolerance") > 0:
+        raise InputError(f"tolerance must be positive; got {tolerance!r}")
+    for name, path in places.items():
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise InputError(f"{name} must be the name of a file; got {path!r}")
+    if every is not None and places["checkpoint"] is None:
+        raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
 
 
 def weigh(name: str, placed: list[Placed], dim: int, density: Any, mass: Any, inertia: Any) -> Mass:
@@ -32,15 +49,16 @@ def weigh(name: str, placed: list[Placed], dim: int, density: Any, mass: Any, in
     whole = whole.scaled(given if mass is None else given / whole.volume)
     if inertia is None:
         return whole
-    matrix = np.asarray(inertia, float)
+    matrix = numbers(inertia)
     matrix = np.diag([0.0, 0.0, float(matrix)]) if matrix.shape == () else np.diag(matrix) if matrix.shape == (3,) else matrix
-    moments = np.linalg.eigvalsh(matrix) if matrix.shape == (3, 3) and np.allclose(matrix, matrix.T) else np.array([-1.0])
+    whole_matrix = matrix.shape == (3, 3) and np.all(np.isfinite(matrix)) and np.allclose(matrix, matrix.T)
+    moments = np.linalg.eigvalsh(matrix) if whole_matrix else np.array([-1.0])
     if dim == 3 and (moments[0] <= 0 or moments[0] + moments[1] < moments[2] * (1 - 1e-9)):
         raise InputError(
             f"the inertia of {name!r} must be three moments or a symmetric matrix [3, 3], positive, each moment at most the sum of "
             f"the other two; got {inertia!r}"
         )
-    if dim == 2 and (np.ndim(inertia) or not float(inertia) > 0):
+    if dim == 2 and (np.ndim(inertia) or not numbers(inertia) > 0):
         raise InputError(f"the inertia of {name!r} must be a positive number; got {inertia!r}")
     return Mass(whole.volume, whole.center, matrix)
 

@@ -136,8 +136,10 @@ class Ending:
 def _number(value: Any, name: str) -> float:
     try:
         found = np.asarray(value, float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the stop {name!r} must return one number; it returns {value!r}") from error
+    except (TypeError, ValueError):
+        found = np.full((), np.nan)
+    if np.any(np.isnan(found)):
+        raise InputError(f"the stop {name!r} must return one number; it returns {value!r}")
     if found.size != 1:
         raise InputError(f"the stop {name!r} must return one number; it returns shape {found.shape}")
     return float(found.reshape(()))

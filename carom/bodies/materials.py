@@ -74,6 +74,8 @@ def material_spec(said: dict[str, Any], of: Any, between: Any, who: Callable[[An
         raise InputError("nothing spins about its normal in the plane: leave `spinning` away")
     if of is not None and between is not None:
         raise InputError("a material is `of` one body or `between` two, not both")
+    if between is not None and (isinstance(between, str) or not isinstance(between, (tuple, list))):
+        raise InputError(f"`between` needs two bodies; got {between!r}")
     pair = None if between is None else tuple(who(one) for one in between)
     if pair is not None and (len(pair) != 2 or pair[0] == pair[1]):
         raise InputError(f"`between` needs two bodies; got {between!r}")

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.described import number
 from carom.bodies.shapes.shape import said_orientation, vector
 from carom.errors import InputError
+from carom.running.tracing import explained
 
 DELAY = 1e-3  # the span of the differences that tell velocities; their error is its fourth power times the fifth derivative
 
@@ -20,7 +22,9 @@ class Turning:
     spin: Any
 
     def pose(self, position: np.ndarray, turn: np.ndarray, dim: int) -> Callable[[float], tuple]:
-        spin = np.array([0.0, 0.0, float(self.spin)]) if dim == 2 else vector(self.spin, 3, "Turning: the spin")
+        spin = (
+            np.array([0.0, 0.0, number(self.spin, "Turning: the spin")]) if dim == 2 else vector(self.spin, 3, "Turning: the spin")
+        )
         return lambda t: (position, quaternions.multiply(quaternions.exponential(t * spin), turn), np.zeros(3), spin)
 
 
@@ -33,11 +37,15 @@ class Shaking:
     phase: float = 0.0
 
     def pose(self, position: np.ndarray, turn: np.ndarray, dim: int) -> Callable[[float], tuple]:
-        reach, rate = vector(self.amplitude, dim, "Shaking: the amplitude"), 2 * np.pi * float(self.frequency)
+        reach, rate = (
+            vector(self.amplitude, dim, "Shaking: the amplitude"),
+            2 * np.pi * number(self.frequency, "Shaking: the frequency"),
+        )
+        phase = number(self.phase, "Shaking: the phase")
         still = np.zeros(3)
 
         def at(t: float) -> tuple:
-            angle = rate * t + self.phase
+            angle = rate * t + phase
             return position + np.sin(angle) * reach, turn, rate * np.cos(angle) * reach, still
 
         return at
@@ -47,7 +55,8 @@ def from_function(function: Callable[[float], Any], name: str, dim: int) -> Call
     """A motion from a function of t that returns a position, or a position and an orientation. Velocities are differences."""
 
     def place(t: float) -> tuple[np.ndarray, np.ndarray]:
-        found = function(t)
+        with explained(f"the motion of {name!r}"):
+            found = function(t)
         position, orientation = found if isinstance(found, tuple) and len(found) == 2 and np.ndim(found[0]) == 1 else (found, None)
         turn = quaternions.from_user(orientation, dim)
         if turn is None:

@@ -184,7 +184,7 @@ class WorldRun:
 
     def index(self, body: Any) -> int:
         """The number of a body, by its handle or its name."""
-        name = body if isinstance(body, str) else body.name
+        name = body if isinstance(body, str) else getattr(body, "name", body)
         if name not in self.names:
             raise InputError(f"there is no body {name!r} in this run; there are {', '.join(map(repr, self.names))}")
         return self.names.index(name)

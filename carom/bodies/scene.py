@@ -14,6 +14,7 @@ from carom.bodies.materials import Materials
 from carom.bodies.quaternions import apply
 from carom.bodies.shapes.shape import Placed
 from carom.errors import InputError
+from carom.running.tracing import explained
 
 FREE, FIXED, PRESCRIBED = 0, 1, 2
 
@@ -189,9 +190,11 @@ def _asked(scene: Scene, one: Force, state: State, spin: np.ndarray, R: np.ndarr
     velocity = state.v[i] + np.cross(spin[i], arm)
     known = {"position": (state.x[i] + arm)[:d], "orientation": turn, "velocity": velocity[:d], "t": t}
     known["spin"] = spin[i] if d == 3 else spin[i, 2]
-    found = one.function(**known)
+    with explained(f"the force on {scene.names[i]!r}"):
+        found = one.function(**known)
     both = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[0]) == 1
-    force, torque = (np.asarray(part, float) for part in (found if both else (found, np.zeros(3) if d == 3 else 0.0)))
+    with explained(f"the force on {scene.names[i]!r}"):
+        force, torque = (np.asarray(part, float) for part in (found if both else (found, np.zeros(3) if d == 3 else 0.0)))
     if force.shape != (d,) or torque.shape != ((3,) if d == 3 else ()):
         kind = "three numbers, or a pair of three numbers each" if d == 3 else "two numbers, or a pair of two numbers and one"
         raise InputError(f"the force on {scene.names[i]!r} must return {kind} (force, torque); got {found!r}")

@@ -10,7 +10,7 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.as_system import start_of, system_of
 from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
-from carom.bodies.described import axes_of, number, weigh
+from carom.bodies.described import axes_of, check_run, number, weigh
 from carom.bodies.drives import Drive, drive_of
 from carom.bodies.ending import Ending, WorldNow
 from carom.bodies.joints import KINDS
@@ -139,6 +139,8 @@ class World:
     ) -> Body:
         index = len(self.bodies)
         name = name if name is not None else f"{('body', 'fixed', 'moved')[kind]} {index}"
+        if not isinstance(name, str):
+            raise InputError(f"the name of a body must be a text; got {name!r}")
         if any(body.name == name for body in self.bodies):
             raise InputError(f"there is a body named {name!r} already; give each its own name")
         placed = shapes if isinstance(shapes, list) and shapes and isinstance(shapes[0], Placed) else self._shapes(shapes, name)
@@ -246,7 +248,7 @@ class World:
         main, other = axes_of(kind, axis, second, self.dim, name)
         if length is not None and not number(length, f"the length of {name!r}") > 0:
             raise InputError(f"the length of joint {name!r} must be positive; got {length!r}")
-        if speed is not None and kind not in ("hinge", "slider"):
+        if speed is not None and number(speed, f"the speed of joint {name!r}") == speed and kind not in ("hinge", "slider"):
             raise InputError(f"joint {name!r} is a {kind} and has no motor; hinge and slider have one")
         said = {"strength": strength, "limits": limits, "friction": friction}
         drive = drive_of(kind, name, speed, said | {"stiffness": stiffness, "damping": damping, "rest": rest})
@@ -258,6 +260,10 @@ class World:
         k, c = number(stiffness, "the stiffness of a spring"), number(damping, "the damping of a spring")
         if k < 0 or c < 0:
             raise InputError(f"stiffness and damping must not be negative; got {stiffness!r} and {damping!r}")
+        if np.ndim(at) == 0 or len(at) != 2:
+            raise InputError(f"a spring needs at=, two points in space, one on each body; got {at!r}")
+        if length is not None and not number(length, "the length of a spring") >= 0:
+            raise InputError(f"the length of a spring must not be negative; got {length!r}")
         ends = tuple(vector(p, self.dim, "an end of a spring") for p in at)
         self.springs.append((self._index(a), self._ground() if b is None else self._index(b), *ends, k, length, c))
 
@@ -333,8 +339,7 @@ class World:
           now.body(cube).position[2] - 0.3`), or a `carom.Stop`, or a list of them. The zero is located within its step.
         - `callback`, `callback_every`: a function that is shown `now` every so many steps; where it returns True the run ends.
         """
-        if not (np.isfinite(dt) and dt > 0) or num_steps < 1 or save_every < 1:
-            raise InputError(f"dt must be positive, num_steps and save_every at least 1; got {dt}, {num_steps}, {save_every}")
+        check_run(dt, num_steps, save_every, tolerance, {"path": path, "checkpoint": checkpoint}, every)
         scene, state = self.scene()
         refuse_overlaps(scene, state)
         accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
@@ -369,6 +374,8 @@ class World:
 
     def film(self, run: WorldRun) -> Film:
         """The shapes of all bodies through a run, for `carom.drawing` and reports: the same as `run.film`."""
+        if not isinstance(run, WorldRun):
+            raise InputError(f"a film is made of a run of the world; got {run!r}")
         if run.film is None:
             raise InputError("there is nothing to see: no body has a shape")
         return run.film

@@ -30,7 +30,10 @@ class Convex:
     """
 
     def __init__(self, corners: Any):
-        points = np.asarray(corners, float)
+        try:
+            points = np.asarray(corners, float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"corners must be points in the plane or in space, [k, 2] or [k, 3]; got {corners!r}") from error
         if points.ndim != 2 or points.shape[1] not in (2, 3) or not np.all(np.isfinite(points)):
             raise InputError(f"corners must be points in the plane or in space, [k, 2] or [k, 3]; got shape {points.shape}")
         dim, size = points.shape[1], float(np.max(np.ptp(points, axis=0), initial=0.0))

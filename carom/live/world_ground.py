@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from carom.bodies.described import check_run
 from carom.bodies.world import World
 from carom.live.ground import Ground
 from carom.live.knobs import SUITS
@@ -36,6 +37,7 @@ class WorldGround(Ground):
     @classmethod
     def of(cls, world: World, dt: float, num_steps: int = 2000) -> "WorldGround":
         """A world of one's own, which stays as it is: a copy plays."""
+        check_run(dt, num_steps, 1, 1e-10, {"checkpoint": None}, None)
         kept = copy.deepcopy(world)
         return cls("world", lambda: WorldModel("world", "", copy.deepcopy(kept), dt, num_steps), known=False)
 

@@ -24,7 +24,7 @@ from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import Trapezoidal
 from carom.models.bar_parts import Extras, check_bar_ends, crossing_time, external_of, one_bar, starts_of, supports_of
-from carom.models.model import Model
+from carom.models.model import Model, plain_numbers
 from carom.results.solution import Solution
 from carom.spaces.space import Euclidean
 from carom.system.chain import Chain
@@ -166,6 +166,7 @@ def bars(
     _check(count, {"densities": densities, "moduli": moduli, "elements": elements, "speeds": speeds}, gaps, wall, integrator, tip)
     walls, ends = bool(wall), check_bar_ends(ends, wall)
     parts = [section] * count if callable(section) or np.ndim(section) == 0 else list(section)
+    plain_numbers("bars", section=[part for part in parts if not callable(part)], damping=damping, friction=friction)
     numbers = [x for x in (*lengths, *densities, *moduli, *parts) if not callable(x)]
     if min(numbers) <= 0 or len(parts) != count:
         raise InputError("bars: lengths, densities, moduli and sections must be positive, one section for all or for each")

@@ -33,7 +33,7 @@ from carom.models.beam_parts import (
     settle_ends,
 )
 from carom.models.body_ends import check_ends
-from carom.models.model import Model
+from carom.models.model import Model, plain_numbers
 from carom.results.solution import Solution
 from carom.spaces.groups import SE3
 from carom.spaces.rotations import (
@@ -230,6 +230,7 @@ def beam(
     for name, value in (("start_time", start_time), ("length", length), ("side", side), ("density", density), ("modulus", modulus)):
         if not callable(value) and not value > 0:
             raise InputError(f"beam: {name} must be positive; got {value}")
+    plain_numbers("beam", damping=damping, friction=friction, radius=radius)
     if len(damping) != 2 or min(friction, radius, *damping) < 0 or (friction > 0 and not radius > 0):
         raise InputError(
             "beam: damping is (α, β), friction a coefficient that asks for a radius, none of them negative; got "

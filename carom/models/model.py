@@ -48,3 +48,16 @@ class Model:
         arguments |= changes
         method = (self.method or VariationalCollision()) if method is None else method
         return solve(self.system, method, params={**self.params, **params}, **arguments)
+
+
+def plain_numbers(model: str, **values: Any) -> None:
+    """Are these numbers, or lists of them?"""
+    for name, value in values.items():
+        try:
+            good = np.asarray(value, float).ndim in ((1,) if name == "damping" else (0, 1))
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            raise InputError(
+                f"{model}: {name} must be {'(α, β)' if name == 'damping' else 'a number, or a list of them'}; got {value!r}"
+            )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope, size, vector
+from carom.bodies.shapes.shape import Mass, Polytope, Shape, numbers, polytope, size, vector
 from carom.errors import InputError
 
 
@@ -46,7 +46,7 @@ class Polygon(Shape):
     dim = 2
 
     def __post_init__(self) -> None:
-        corners = np.asarray(self.corners, float)
+        corners = numbers(self.corners)
         if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3 or not np.all(np.isfinite(corners)):
             raise InputError(f"Polygon: the corners must be finite numbers [k, 2], three at least; got shape {corners.shape}")
         area, extent = _area(corners), np.max(np.ptp(corners, axis=0))

@@ -158,6 +158,14 @@ def vector(value: Any, dim: int, what: str) -> np.ndarray:
     return np.concatenate([array, np.zeros(3 - dim)])
 
 
+def numbers(value: Any) -> np.ndarray:
+    """An array of them; one that is not a number where it is something else."""
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        return np.full((), np.nan)
+
+
 def size(value: Any, what: str) -> float:
     """A positive, finite length."""
     try:
