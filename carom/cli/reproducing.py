@@ -1,7 +1,10 @@
 """The commands `carom reproduce` and `carom discover`."""
 
+import concurrent.futures
 import json
+import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,14 +14,18 @@ import typer
 from carom.cli.terminal import BAD_INPUT, INTERRUPTED, console, fail, folder, note
 
 EPILOG = "`carom reproduce rodriguez2025` · one paper   `carom reproduce fetecau2003/fig-4` · one figure   `--list` · all of them"
+WORKERS = "So many exhibits at a time, each in a process of its own; by default as many as there are cores."
 DISCOVER_EPILOG = "`carom discover energy-walk` · one question   `--list` · all of them"
 
 
 def reproduce(
     what: Annotated[str, typer.Argument(help="`all`, a paper, or one figure or table of it.")] = "all",
-    full: Annotated[bool, typer.Option("--full", help="The long runs, too: about ten minutes instead of three.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The long runs, too: some ten minutes of two cores instead of three or four.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and the table.")] = Path("out/reproduction"),
     table: Annotated[Path | None, typer.Option(help="Write the table here instead.", show_default=False)] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help=WORKERS, show_default=False)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is, and do nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -28,7 +35,7 @@ def reproduce(
     exhibits = _chosen(EXHIBITS, what, out, listing)
     results: list[Any] = []
     target = table or out / "reproduction.md"
-    for exhibit, rows, picture in _made(exhibits, full, lambda e: out / f"{e.paper}-{e.name}.png", as_json):
+    for exhibit, rows, picture in _made(exhibits, full, lambda e: out / f"{e.paper}-{e.name}.png", as_json, workers):
         results.append((exhibit, rows, os.path.relpath(picture, target.parent)))
         write(target, results)  # after each: nothing is lost
     _tell([(e, rows) for e, rows, _ in results], as_json, f"written: {target}, and the pictures in {out}")
@@ -40,6 +47,7 @@ def discover(
     what: Annotated[str, typer.Argument(help="`all`, or one question.")] = "all",
     full: Annotated[bool, typer.Option("--full", help="As in the documentation; without it, fewer and shorter runs.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and tables.")] = Path("out/discoveries"),
+    workers: Annotated[int | None, typer.Option(min=1, help=WORKERS, show_default=False)] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what there is, and do nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -51,7 +59,7 @@ def discover(
 
     exhibits = _chosen(DISCOVERIES, what, out, listing)
     results = []
-    for exhibit, rows, _ in _made(exhibits, full, lambda e: out / f"{e.name}.png", as_json):
+    for exhibit, rows, _ in _made(exhibits, full, lambda e: out / f"{e.name}.png", as_json, workers):
         results.append((exhibit, rows))
         insert(out / f"{exhibit.name}.md", exhibit, rows)
     _tell(results, as_json, f"written to {out}: pictures and tables")
@@ -76,21 +84,62 @@ def _chosen(known: Sequence[Any], what: str, out: Path, listing: bool) -> list[A
     return exhibits
 
 
-def _made(exhibits: Sequence[Any], full: bool, picture: Callable[[Any], Path], quiet: bool) -> Iterator[tuple[Any, Any, Path]]:
-    """One exhibit after the other, with its rows and its picture; an interruption ends it early."""
+def _made(
+    exhibits: Sequence[Any], full: bool, picture: Callable[[Any], Path], quiet: bool, workers: int | None
+) -> Iterator[tuple[Any, Any, Path]]:
+    """Exhibits as they are done, with their rows and their pictures; an interruption ends it early."""
     from carom.report.tables import verdicts
+    from carom.xla.machine import cores
 
-    for number, exhibit in enumerate(exhibits, 1):
-        note(f"{number}/{len(exhibits)}  {exhibit.key}: {exhibit.title}")
-        drawn, _ = picture(exhibit), exhibit.code  # before the run: files may be edited while it takes its time
+    tasks = [(exhibit, full, picture(exhibit), exhibit.code) for exhibit in exhibits]  # the code before: files may be edited
+    workers = min(workers or cores(), len(tasks))
+    try:
+        for exhibit, rows, drawn in (_one_by_one if workers == 1 else _side_by_side)(tasks, workers):
+            if not quiet:
+                console().print(verdicts(exhibit.key, rows))
+            yield exhibit, rows, drawn
+    except KeyboardInterrupt:
+        note("interrupted: what was done so far is kept")
+
+
+def _one_by_one(tasks: Sequence[Any], _: int) -> Iterator[tuple[Any, Any, Path]]:
+    for number, (exhibit, full, drawn, _) in enumerate(tasks, 1):
+        note(f"{number}/{len(tasks)}  {exhibit.key}: {exhibit.title}")
+        yield exhibit, exhibit.make(full, drawn), drawn
+
+
+def _side_by_side(tasks: Sequence[Any], workers: int) -> Iterator[tuple[Any, Any, Path]]:
+    """In several processes, each family of exhibits in one of them. Families begin: the last to end should be short."""
+    families: dict[str, list[Any]] = {}
+    for task in tasks:
+        families.setdefault(task[0].family or task[0].key, []).append(task)
+    spawn, done = multiprocessing.get_context("spawn"), 0
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawn, initializer=_in_silence) as pool:
+        waiting = {}
+        for several in sorted(families.values(), key=len, reverse=True):
+            waiting[pool.submit(_make, [(exhibit.key, full, drawn) for exhibit, full, drawn, _ in several])] = several
         try:
-            rows = exhibit.make(full, drawn)
-        except KeyboardInterrupt:
-            note("interrupted: what was done so far is kept")
-            return
-        if not quiet:
-            console().print(verdicts(exhibit.key, rows))
-        yield exhibit, rows, drawn
+            for future in concurrent.futures.as_completed(waiting):
+                for (exhibit, _, drawn, _), rows in zip(waiting[future], future.result(), strict=True):
+                    done += 1
+                    note(f"{done}/{len(tasks)}  {exhibit.key}: {exhibit.title}")
+                    yield exhibit, rows, drawn
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _make(several: Sequence[tuple[str, bool, Path]]) -> list[Any]:
+    """In a process of its own: exhibits are found there by their names."""
+    from carom.papers import DISCOVERIES, EXHIBITS
+
+    known = {exhibit.key: exhibit for exhibit in (*EXHIBITS, *DISCOVERIES)}
+    return [known[key].make(full, drawn) for key, full, drawn in several]
+
+
+def _in_silence() -> None:
+    """Of a process that works: an interruption ends it, and the one that waits for it says so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _tell(results: Sequence[tuple[Any, Any]], as_json: bool, written: str) -> None:

@@ -28,6 +28,10 @@ class Contact(eqx.Module):
     - `departure`: instead of `restitution`, the speed of departure as a function of `speed`, that of approach, and `params`: a law
       of impact of one's own, such as `lambda speed: jnp.maximum(0.8 * speed - 0.1, 0.0)` for surfaces that stick. One that departs
       faster than it comes at any speed would add energy, and is refused.
+    - `impulse`: instead of `restitution`, the normal impulse as a function of the whole state, `q, v, t, params`, of `speed`, that
+      of approach, and of `mass`, the effective mass along the normal: `lambda q, speed, mass: 1.5 * mass * speed`. It must lie
+      between mass · speed, which stops the approach, and twice that, which gives it all back: less would go on into the obstacle,
+      more would add energy, and a run that comes to such an impact ends there and says so.
     - `law`: "newton", where e is a ratio of speeds, or "poisson", where it is the ratio of the normal impulses of the two phases
       of an impact, compression and restitution. Without friction they are the same for one contact.
     - `friction`, `slip`: Coulomb friction. `slip(q, v, t, params)` is the sliding velocity of the *material points* that touch,
@@ -47,6 +51,7 @@ class Contact(eqx.Module):
     gap: Named
     slip: Named | None
     restitution: Float[Array, ""] | Named
+    impulse: Named | None
     friction: Float[Array, ""] | Named
     static_friction: Float[Array, ""] | Named | None
     roll: Named | None
@@ -61,6 +66,7 @@ class Contact(eqx.Module):
         restitution: float | Callable[..., Any] = ELASTIC,
         *,
         departure: Callable[..., Any] | None = None,
+        impulse: Callable[..., Any] | None = None,
         friction: float | Callable[..., Any] = 0.0,
         slip: Callable[..., Any] | None = None,
         static_friction: float | Callable[..., Any] | None = None,
@@ -83,8 +89,11 @@ class Contact(eqx.Module):
         self.law = law
         if departure is not None and restitution is not ELASTIC:
             raise InputError(f"{where}: departure= says what restitution= would say: pass one of the two")
-        if departure is not None:
-            restitution = _ratio(departure)
+        if impulse is not None and (departure is not None or restitution is not ELASTIC or law != "newton"):
+            raise InputError(f"{where}: impulse= is the whole law of impact: leave restitution, departure and law out")
+        self.impulse = None if impulse is None else Named(impulse, ("q", "v", "t", "params", "speed", "mass"), "impulse")
+        if departure is not None or impulse is not None:
+            restitution = 0.0 if departure is None else _ratio(departure)
         self.restitution = _coefficient(restitution, "restitution", where, upper=1.0, of_speed=True)
         self.friction = _coefficient(friction, "friction", where, upper=None, of_speed=True)
         self.static_friction = None if static_friction is None else _coefficient(static_friction, "static_friction", where, None)
@@ -104,7 +113,7 @@ class Contact(eqx.Module):
     @property
     def depends_on_speed(self) -> bool:
         of_speed = [c for c in (self.restitution, self.friction) if isinstance(c, Named) and c.asks_for("speed")]
-        return bool(of_speed) or self.static_friction is not None
+        return bool(of_speed) or self.static_friction is not None or self.impulse is not None
 
     @property
     def rough(self) -> bool:

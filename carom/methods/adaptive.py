@@ -1,5 +1,6 @@
 """Step-size control: any collision integrator or timestepping method with steps as long as a tolerance allows."""
 
+import copy
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -10,15 +11,13 @@ from jaxtyping import Array, Float, Int
 
 from carom.errors import InputError
 from carom.methods.loop import step_in_chart
-from carom.methods.method import ImpactTable, Method, State, StepEnd, StepRecord, StepStart
+from carom.methods.method import ImpactTable, Method, Parts, State, StepEnd, StepRecord, StepStart
 from carom.methods.status import CONTACTS_FULL, NOT_CONVERGED, OK, RESTING, TABLE_FULL, TOO_MANY_IMPACTS
-from carom.methods.timestepping.motion import Timestepping
-from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.flow import Flow, FlowMap
 from carom.numerics.quadrature import integrals
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
-from carom.xla.trees import choose
+from carom.xla.trees import choose, write_row
 
 EPS = float(np.finfo(float).eps)
 FULL, FIRST, SECOND = 0, 1, 2  # what is tried: the whole step, its first half, its second half
@@ -46,6 +45,7 @@ class _Pace(NamedTuple):
     within: Float[Array, ""]  #        how long a step with that impact may be
     trials: Int[Array, ""]  #          steps of the method so far, halves and refused ones included
     inner: Any
+    parts: Parts | None  #             the steps that were kept, where they are noted
 
 
 class _Trial(NamedTuple):
@@ -63,6 +63,7 @@ class _Trial(NamedTuple):
     table: ImpactTable
     trials: Int[Array, ""]
     status: Int[Array, ""]
+    parts: Parts | None
 
 
 class Adaptive(Method):
@@ -90,22 +91,31 @@ class Adaptive(Method):
     the motion is. *Order*: that of the method; the error is set by the tolerances. *Choose it for* motion with fast and slow
     phases and a given accuracy. Not for energies over long times: fixed steps of a symplectic method are better there.
 
+    *Derivatives* are those of the method on the grid that this run took, whose lengths are fixed fractions of dt: they do not vary
+    with what is differentiated by. So they are exact for that grid, and off from those of the motion as its solution is.
+
     (1) is the doubling of steps with error per unit step [hairer1993, §II.4].
 
-    - `method`: a `VariationalCollision`, `TimeDG` or `MoreauJean`.
+    - `method`: a `VariationalCollision`, `TimeDG`, `MoreauJean`, or a method of one's own.
     - `rtol`, `atol`: relative and absolute tolerance.
+    - `max_parts`: the most steps, halves of kept ones, in a `carom.rollout`, whose arrays have a fixed size.
     """
 
     method: Method
     rtol: Float[Array, ""]
     atol: Float[Array, ""]
     rate: int = eqx.field(static=True)  # the order of the method
+    max_parts: int = eqx.field(static=True)
+    notes: bool = eqx.field(static=True)  # whether steps are noted, for a replay
 
     keeps_nodes: ClassVar[bool] = True
+    own_lengths: ClassVar = "it has chosen them already"
 
-    def __init__(self, method: Method, rtol: float = 1e-6, atol: float | None = None):
-        if not isinstance(method, (VariationalCollision, Timestepping)):
-            raise InputError(f"method must be a VariationalCollision, TimeDG or MoreauJean; got {method!r}")
+    def __init__(self, method: Method, rtol: float = 1e-6, atol: float | None = None, *, max_parts: int = 4096):
+        if not isinstance(method, Method):
+            raise InputError(f"method must be a method of carom, such as VariationalCollision() or TimeDG(); got {method!r}")
+        if method.own_lengths is not None:
+            raise InputError(f"Adaptive does not choose the steps of {type(method).__name__}: {method.own_lengths}")
         atol = rtol if atol is None else atol
         for name, value in {"rtol": rtol, "atol": atol}.items():
             if not (np.ndim(value) == 0 and 0 <= float(value) < 1):
@@ -113,7 +123,9 @@ class Adaptive(Method):
         if float(atol) <= 0:
             raise InputError(f"atol must be positive: a coordinate that passes zero has no relative error; got {atol!r}")
         self.method, self.rtol, self.atol = method, jnp.asarray(rtol, float), jnp.asarray(atol, float)
-        self.rate = method.order
+        if int(max_parts) < 2:
+            raise InputError(f"max_parts must be at least 2, the halves of one step; got {max_parts!r}")
+        self.rate, self.max_parts, self.notes = method.order, int(max_parts), False
 
     # -- declarations --------------------------------------------------------------------------------------------------------
 
@@ -123,12 +135,13 @@ class Adaptive(Method):
 
     @property
     def offers(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return Method.offers | (frozenset() if self._late else {"dense output"})
+        given = self.method.offers & {"gradients", "dense output"}
+        return Method.offers | (given - {"dense output"} if self._late else given)
 
     @property
     def _late(self) -> bool:
         """Do impacts act at the ends of steps?"""
-        return isinstance(self.method, Timestepping)
+        return self.method.impacts_at_ends
 
     @property
     def order(self) -> int:
@@ -165,10 +178,21 @@ class Adaptive(Method):
     def replayed_by(self) -> tuple[Any, Any]:
         return self.method.replayed_by()
 
+    def replayed_in_chart(self, mechanics: Mechanics) -> bool:
+        return self.method.replayed_in_chart(mechanics)
+
+    def noting(self) -> "Adaptive":
+        noting = copy.copy(self)
+        object.__setattr__(noting, "notes", True)  # modules are frozen; this one is not shared yet
+        return noting
+
+    def parts(self, memory: _Pace) -> Parts | None:
+        return memory.parts
+
     def memory(self, mechanics: Mechanics, q, p, t, dt) -> _Pace:
-        return _Pace(
-            dt, jnp.full_like(dt, jnp.inf), jnp.zeros_like(dt), jnp.zeros((), jnp.int32), self.method.memory(mechanics, q, p, t, dt)
-        )
+        zero, rows = jnp.zeros((), jnp.int32), self.max_parts + 1
+        parts = Parts(jnp.zeros(rows, jnp.int32), jnp.zeros(rows), zero) if self.notes else None
+        return _Pace(dt, jnp.full_like(dt, jnp.inf), jnp.zeros_like(dt), zero, self.method.memory(mechanics, q, p, t, dt), parts)
 
     def record(self, mechanics: Mechanics, rows: int) -> StepRecord | None:
         """Means over the steps of the grid, and the sums of impulses."""
@@ -186,16 +210,20 @@ class Adaptive(Method):
         here = _Place(start.t, start.q, start.p, pace.inner, start.num_impacts, jnp.zeros((), jnp.int32), nothing)
         zero, ok = jnp.zeros((), jnp.int32), jnp.asarray(OK, jnp.int32)
         h, still = _next_length(here.t, start.t_end, pace), jnp.zeros_like(start.p)
-        begin = _Trial(here, here, here, zero, h, pace.h, pace.late, pace.within, still, start.table, zero, ok)
+        begin = _Trial(here, here, here, zero, h, pace.h, pace.late, pace.within, still, start.table, zero, ok, pace.parts)
 
         def unfinished(now: _Trial):
             return start.asked & (now.here.t < start.t_end) & (now.status == OK)
 
-        done = jax.lax.while_loop(unfinished, lambda now: self._go_on(mechanics, start, now), begin)
+        def go_on(now: _Trial):
+            after = self._go_on(mechanics, start, now._replace(parts=None))
+            return after if now.parts is None else _noted(after, now, start)
+
+        done = jax.lax.while_loop(unfinished, go_on, begin)
         end, record = done.here, None
         if end.total is not None:
             record = StepRecord(end.total.velocities / start.dt, end.total.forces / start.dt, end.total.impulses)
-        memory = _Pace(done.pace, done.late, done.within, pace.trials + done.trials, end.memory)
+        memory = _Pace(done.pace, done.late, done.within, pace.trials + done.trials, end.memory, done.parts)
         return start.end(
             end.q, end.p, done.status, table=done.table, num_impacts=end.num_impacts, memory=memory, record=record
         )  # fmt: skip
@@ -273,7 +301,7 @@ class Adaptive(Method):
         here = choose(good, end, now.here)
         late = jnp.where(here.t >= late - tiny, jnp.inf, late)
         within = jnp.where(struck > 1, SAFETY * now.h / struck, now.within)
-        h = _next_length(here.t, start.t_end, _Pace(pace, late, within, now.trials, ()))
+        h = _next_length(here.t, start.t_end, _Pace(pace, late, within, now.trials, (), None))
         lost = ~good & (h <= tiny) | (now.trials > MOST_TRIALS)
         status = jnp.where(lost, NOT_CONVERGED, OK).astype(jnp.int32)
         return now._replace(here=here, h=h, pace=pace, late=late, within=within, status=status, phase=jnp.zeros_like(now.phase))
@@ -320,6 +348,18 @@ class Adaptive(Method):
             return Flow(q, p, nothing, nothing, fine)
 
         return FlowMap(flown, True)
+
+
+def _noted(now: _Trial, before: _Trial, start: StepStart) -> _Trial:
+    """With the two halves of a step noted, if it was kept; without room for them, the step of the grid is not taken."""
+    parts: Parts = before.parts  # pyright: ignore[reportAssignmentType]
+    most, kept = parts.end.shape[0] - 1, now.here.t > before.here.t
+    for t in (before.half.t, now.here.t):
+        end = jnp.where(t >= start.t_end, 1.0, 1 - (start.t_end - t) / start.dt)
+        row = jnp.where(kept, jnp.minimum(parts.count, most), most)
+        parts = Parts(*write_row((parts.step, parts.end), row, (start.step, end)), parts.count + kept)
+    status = jnp.where((now.status == OK) & (parts.count > most), TABLE_FULL, now.status).astype(jnp.int32)
+    return now._replace(parts=parts, status=status)
 
 
 def _next_length(t, t_end, pace: _Pace) -> Float[Array, ""]:

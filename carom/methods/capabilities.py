@@ -17,7 +17,7 @@ NEEDS = {  # as a sentence about a system goes on: "… does not take systems wi
     "contacts": "contacts",
     "restitution": "impacts that lose energy",
     "friction": "friction",
-    "laws of speed": "restitution or friction that depends on speed",
+    "laws of speed": "restitution, friction or impulses that depend on speed",
     "rolling": "rolling resistance",
     "poisson": "Poisson's law of impact",
     "moving walls": "walls that move",

@@ -73,6 +73,7 @@ class EventDriven(Method):
         }
     )  # fmt: skip
     offers: ClassVar = Method.offers | {"gradients"}
+    own_lengths: ClassVar = "its solver chooses them, to its own rtol and atol"
     not_together: ClassVar = LAW_OF_IMPACT
 
     solver: diffrax.AbstractAdaptiveSolver

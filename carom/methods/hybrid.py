@@ -47,6 +47,10 @@ class Hybrid(Method):
 
     takes: ClassVar = VariationalCollision.takes & Timestepping.takes
     offers: ClassVar = Timestepping.offers - {"one kernel"}
+    own_lengths: ClassVar = (
+        "it hands over where one step holds more impacts than it takes, and goes back after a number of steps: lengths that follow "
+        "the impacts would decide that. Adaptive(TimeDG()) comes to rest by itself"
+    )
 
     collision: VariationalCollision
     contact: Timestepping

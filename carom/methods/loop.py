@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from carom.methods.method import ImpactTable, Method, State, StepEnd, StepRecord, StepStart
+from carom.methods.method import ImpactTable, Method, Parts, State, StepEnd, StepRecord, StepStart
 from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, STOPPED, TABLE_FULL
 from carom.methods.stops import Stop, Watch
 from carom.system.controller import sampler
@@ -70,6 +70,7 @@ class Chunk(NamedTuple):
     impacts: ImpactTable
     num_impacts: Int[Array, ""]
     record: StepRecord | None  #        of timestepping methods: contact forces, and what dense output needs
+    parts: Parts | None = None  #       the smaller steps that these were made of, where the method notes them
 
 
 class _Advanced(NamedTuple):
@@ -82,6 +83,7 @@ class _Advanced(NamedTuple):
     table: ImpactTable
     num_impacts: Int[Array, ""]
     record: StepRecord | None
+    parts: Parts | None
 
 
 def advance(
@@ -107,7 +109,7 @@ def advance(
     n, end = start.q.shape[0], start.q.shape[0] + start.p.shape[0]
     final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p, start.control]))
     state = State(grid.time(start, out.steps), final[:n], final[n:end], final[end:])
-    return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts, out.record)
+    return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts, out.record, out.parts)
 
 
 def controller_row(system: System, start: State) -> Float[Array, " c"]:
@@ -144,7 +146,7 @@ def _advance(method: Method, system: System, params: Any, start: State, grid: Gr
     run = jax.lax.while_loop(unfinished, loop.go_on, _beginning(loop, good))
     if faces == 0:  # the loop hands these through, see `_Advanced`
         run = run._replace(table=ImpactTable.empty(grid.rows, n, 0, dim), num_impacts=jnp.zeros((), jnp.int32))
-    return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts, run.record)
+    return _Advanced(run.steps, run.status, run.history, run.table, run.num_impacts, run.record, method.parts(run.memory))
 
 
 class _Loop:

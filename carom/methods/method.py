@@ -118,6 +118,14 @@ class StepEnd(NamedTuple):
     jump: Float[Array, " n"] | None = None  # by how much impulses at its end change the velocity, where impacts act there
 
 
+class Parts(NamedTuple):
+    """The smaller steps that steps of the grid were made of, for a replay. The last row is a scratch row."""
+
+    step: Int[Array, " rows"]  #    which step of the grid, counted from 0
+    end: Float[Array, " rows"]  #   where in it the part ends; the last one at 1
+    count: Int[Array, ""]  #        rows in use
+
+
 class Glide(NamedTuple):
     """A step that was taken without looking for impacts, and whether nothing happened in it."""
 
@@ -134,6 +142,8 @@ class Method(eqx.Module):
     offers: ClassVar[frozenset[str]] = frozenset({"solve", "ensemble", "sweep", "checkpoint"})
     not_together: ClassVar[dict[frozenset[str], str]] = {}  # needs that are taken one by one, and why they are not together
     keeps_nodes: ClassVar[bool] = False  #     masses at nodes are stepped as such
+    impacts_at_ends: ClassVar[bool] = False  # an impact acts at the end of the step that it falls into
+    own_lengths: ClassVar[str | None] = None  # why `Adaptive` is not to choose the lengths of its steps; None where it may
 
     order: eqx.AbstractVar[int]
     preserves: eqx.AbstractVar[tuple[str, ...]]
@@ -203,6 +213,18 @@ class Method(eqx.Module):
     def replayed_by(self) -> tuple[Any, Any]:
         """The method whose legs, and the method whose steps, a replay goes through (`carom.methods.replay`); None for none."""
         return None, self
+
+    def noting(self) -> "Method":
+        """The same method, leaving what its replay needs to know beyond states and impacts."""
+        return self
+
+    def parts(self, memory: Any) -> Parts | None:
+        """From the memory of the last step: what `noting` has kept; None where steps of the grid are steps of the method."""
+        return None
+
+    def replayed_in_chart(self, mechanics: Mechanics) -> bool:
+        """Does a leg or a step of the replay have a chart of its own?"""
+        return self.needs_chart(mechanics)
 
     replay_tolerance: ClassVar[float | None] = None  # how far a replayed leg may end from that of the run, over 1 + |q|
 

@@ -26,15 +26,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.errors import InputError
-from carom.methods.loop import Chunk, Grid, advance, controller_row
+from carom.methods.loop import Grid, advance, controller_row
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.replay_loops import Replay
+from carom.methods.replay_script import Now, Script, Seen, script_of
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.flow import Flow
 from carom.methods.variational.impulse import Leg, Pending, resolve
 from carom.methods.variational.interfaces import balanced_crossing
 from carom.numerics.newton import polish
-from carom.system.controller import sampler
 from carom.system.mechanics import Mechanics
 from carom.xla.linear_pair import unless_batched
 
@@ -71,6 +71,7 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
 
     `dt` is the length of all steps, or has one entry for each. Only the first `taken` of them are taken, where that is given.
     """
+    method = method.noting()
     arrays, functions = eqx.partition((method, system), eqx.is_array)
     args = (arrays, params, start, dt)
     rows = max_impacts + method.impacts_reserved
@@ -99,7 +100,9 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         leaves, tree = jax.tree.flatten(live)
         pairs = zip(jax.tree.leaves(primals[0]), jax.tree.leaves(tangents[0]), strict=True)
         changes = [change for x, change in pairs if eqx.is_inexact_array(x)]
-        replay, out = _replay(functions, tree, num_steps, max_impacts), values(*primals)
+        parts = primals[1].parts
+        slots = max_impacts + (num_steps if parts is None else len(parts.end) - 1)
+        replay, out = _replay(functions, tree, num_steps, max_impacts, slots), values(*primals)
         known = (whole, *primals[1:])
         return out, Values(*replay.tangent([_once(x) for x in leaves], known, changes, list(out)))
 
@@ -151,102 +154,31 @@ def one_step(method: Any, system: Any, state: State, dt: Any, params: Any = None
 # -- the replay ----------------------------------------------------------------------------------------------------------
 
 
-class _Now(NamedTuple):
-    """Where the replay has come to."""
-
-    centre: Float[Array, " size"]  #  of the chart: where the step started
-    q: Float[Array, " n"]  #          in that chart
-    p: Float[Array, " n"]
-    t: Float[Array, ""]
-    step: Int[Array, ""]
-    row: Int[Array, ""]  #            the next impact of the table
-    pending: Pending
-    control: Float[Array, " c"]  #    command and memory of the controller in this step
-
-
-class _Seen(NamedTuple):
-    """What a slot leaves: a state where it ends a step, an impact where it holds one; `step` and `row` say where they belong."""
-
-    step: Int[Array, ""]
-    q: Float[Array, " size"]
-    p: Float[Array, " n"]
-    row: Int[Array, ""]
-    impact: tuple[Array, Array, Array, Array, Array]
-    control: Float[Array, " c"]
-
-
-class _Script(NamedTuple):
-    """What is known of the run, and the system to be differentiated beside the same system held fixed."""
-
-    legs: Any  #                       the method of legs, or None
-    steps: Any  #                      the method of steps, or None
-    live: Mechanics
-    still: Mechanics
-    flat: bool
-    start: State
-    dt: Array
-    table: ImpactTable
-    states: Float[Array, "steps n+d"]
-    used: Int[Array, " rows"]  #       the step of each impact; beyond the last one, num_steps
-    num_steps: int
-    max_impacts: int
-    bind: Any  #                       the two systems under a command, where there is a controller
-    pressed: Any  #                    of a hybrid: which steps are steps and not legs
-    sample: Any  #                     (row of the controller, q, p, t, step) → its row in this step
-
-    def here(self, now: _Now) -> tuple[Mechanics, Mechanics]:
-        """The system in the chart of the step, to be differentiated and held fixed."""
-        live, still = (self.live, self.still) if self.sample is None else self.bind(now.control)
-        if self.flat:
-            return live, still
-        return live.chart(now.centre), still.chart(jax.lax.stop_gradient(now.centre))
-
-    def end_of(self, step) -> Array:
-        return self.start.t + ((step + 1) * self.dt if self.dt.ndim == 0 else jnp.cumsum(self.dt)[step])
-
-    def length_of(self, step) -> Array:
-        return self.dt if self.dt.ndim == 0 else self.dt[step]
-
-
-def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int) -> Replay:
+def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int, slots: int) -> Replay:
     """All slots of the run, in order."""
 
-    def script(leaves: list[Array], known: Any) -> _Script:
+    def script(leaves: list[Array], known: Any) -> Script:
         whole, chunk, table = known
         args = eqx.combine(jax.tree.unflatten(tree, leaves), whole)
-        return _script(functions, args, chunk, table, num_steps, max_impacts)
+        return script_of(functions, args, chunk, table, num_steps, max_impacts)
 
-    def slot(script: _Script, now: _Now) -> tuple[_Now, list[tuple[Array, Array]]]:
+    def slot(script: Script, now: Now) -> tuple[Now, list[tuple[Array, Array]]]:
         after, seen = _slot(script, now)
         by_step, by_row = [(seen.step, x) for x in (seen.q, seen.p)], [(seen.row, x) for x in seen.impact]
         return after, [*by_step, *by_row, (seen.step, seen.control)]  # the order of `Values`
 
-    return Replay(script, _begin, slot, lambda known: known[1].steps, num_steps + max_impacts)
+    return Replay(script, _begin, slot, lambda known: known[1].steps, slots)
 
 
-def _script(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_steps: int, max_impacts: int) -> _Script:
-    arrays, params, start, dt = args
-    method, system = eqx.combine(arrays, functions)
-    n = start.q.shape[0]
-    legs, steps = method.replayed_by()
-    live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
-    bind, sample = _controlled(method, system, params, n)
-    flat = not method.needs_chart(live)
-    used = jnp.where(jnp.arange(max_impacts) < chunk.num_impacts, table.step, num_steps)
-    pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
-    known = (start, dt, table, chunk.states, used, num_steps, max_impacts)
-    return _Script(legs, steps, live, still, flat, *known, bind, pressed, sample)
-
-
-def _begin(script: _Script) -> _Now:
+def _begin(script: Script) -> Now:
     start, zero = script.start, jnp.zeros((), jnp.int32)
     q = start.q if script.flat else jnp.zeros_like(start.p)
     control = controller_row(script.live.system, start)
     control = control if script.sample is None else script.sample(control, start.q, start.p, start.t, zero)
-    return _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, script.live.contacts.num_faces), control)
+    return Now(start.q, q, start.p, start.t, zero, zero, zero, Pending.none(start.p, script.live.contacts.num_faces), control)
 
 
-def _slot(script: _Script, now: _Now) -> tuple[_Now, _Seen]:
+def _slot(script: Script, now: Now) -> tuple[Now, Seen]:
     k = script.live.contacts.num_faces
     if script.legs is None:
         return _step(script, now, k)
@@ -256,36 +188,20 @@ def _slot(script: _Script, now: _Now) -> tuple[_Now, _Seen]:
     return jax.lax.cond(script.pressed[now.step], *branches, now)
 
 
-def _controlled(method: Any, system: Any, params: Any, n: int) -> tuple[Any, Any]:
-    """The system under a command, to be differentiated and held fixed, and the controller at the start of a step."""
-    ask, controller = sampler(system, params, n), system.controller
-    if ask is None:
-        return None, None
-
-    def bind(row):
-        held, u = lambda u, params: method.bind(system.holding(u), params, n), controller.command(row)
-        return held(u, params), held(*jax.lax.stop_gradient((u, params)))
-
-    def sample(row, q, p, t, step):
-        return jnp.where(step % controller.every == 0, ask(row, q, p, t), row)
-
-    return bind, sample
-
-
 def _at(index: int) -> Array:
     return jnp.asarray(index, jnp.int32)
 
 
-def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
+def _leg(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
     """A leg of a collision integrator."""
     method, table = script.legs, script.table
     mechanics, still = script.here(now)
     if k == 0:
-        out = method.replayed_flow(mechanics)(now.q, now.p, now.t, script.end_of(now.step) - now.t)
-        return _ended(script, mechanics, now, out.q, out.p, script.end_of(now.step), _no_impact(now, k), 0)
+        out = method.replayed_flow(mechanics)(now.q, now.p, now.t, script.end_of(now.part) - now.t)
+        return _ended(script, mechanics, now, out.q, out.p, script.end_of(now.part), _no_impact(now, k), 0)
     ahead = jnp.minimum(now.row, script.max_impacts - 1)
-    hits: Bool[Array, ""] = (now.row < script.max_impacts) & (script.used[ahead] == now.step)
-    t_end, pending = script.end_of(now.step), now.pending
+    hits: Bool[Array, ""] = (now.row < script.max_impacts) & (script.used[ahead] == now.part)
+    t_end, pending = script.end_of(now.part), now.pending
     behind = jnp.maximum(now.row - 1, 0)
     scale = jnp.where(pending.active, table.scale[behind], 0.0)
     balance = pending.active & table.balanced[behind]
@@ -314,7 +230,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
         impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), law, impact)
     if not mechanics.system.transmits:
         there = Leg(q, p, energy_end, kappa, hits, hits)
-        law, settled = resolve(method, mechanics, there, t, script.length_of(now.step), table.closing[ahead], differentiable=True)
+        law, settled = resolve(method, mechanics, there, t, script.length_of(now.part), table.closing[ahead], differentiable=True)
         # More rounds than are replayed: no derivative, rather than a wrong one.
         law = law._replace(direction=jnp.where(settled, law.direction, jnp.nan))
         impact = jax.tree.map(lambda a, b: jnp.where(hits, a, b), law, impact)
@@ -326,23 +242,27 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
         there_q, there_p = mechanics.place(q, p)
         row, written = (t, there_q, there_p, there_p, jnp.zeros(k)), jnp.where(hits, now.row, script.max_impacts).astype(jnp.int32)
     onwards = now._replace(q=q, p=p, t=t, row=now.row + hits, pending=impact)
-    at_end, q_end, p_end = _recentred(script, mechanics, onwards._replace(step=now.step + 1))
+    at_end, q_end, p_end = _recentred(script, mechanics, onwards)
     after_leg = jax.tree.map(lambda a, b: jnp.where(hits, a, b), onwards, at_end)
     if method.replay_tolerance is not None:
         known = jnp.where(hits, table.q[ahead], script.states[now.step, : q_end.shape[0]])
         close = jnp.max(jnp.abs(jax.lax.stop_gradient(q_end) - known)) <= method.replay_tolerance * (1 + jnp.max(jnp.abs(known)))
         after_leg = after_leg._replace(q=jnp.where(close, after_leg.q, jnp.nan), p=jnp.where(close, after_leg.p, jnp.nan))
         q_end, p_end = jnp.where(close, q_end, jnp.nan), jnp.where(close, p_end, jnp.nan)
-    step = jnp.where(hits, script.num_steps, now.step).astype(jnp.int32)
-    return after_leg, _Seen(step, q_end, p_end, written, row, now.control)
+    step = jnp.where(hits, script.num_steps, script.row_of(now)).astype(jnp.int32)
+    return after_leg, Seen(step, q_end, p_end, written, row, now.control)
 
 
-def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
+def _step(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
     """A step of a timestepping method."""
     mechanics, _ = script.here(now)
     table = ImpactTable.empty(1, now.centre.shape[0], k, now.p.shape[0])
-    t_end, zero = script.end_of(now.step), jnp.zeros((), jnp.int32)
-    dt = script.length_of(now.step)
+    t_end, zero = script.end_of(now.part), jnp.zeros((), jnp.int32)
+    dt = script.length_of(now.part)
+    if script.parts is not None:
+        dt = t_end - now.t
+        if k:
+            now, t_end = _later(script, mechanics, now, t_end)
     memory = script.steps.memory(mechanics, now.q, now.p, now.t, dt)
     begin = StepStart(now.q, now.p, now.t, t_end, dt, now.step, table, zero, memory, jnp.asarray(True), True)
     end = script.steps.one_step(mechanics, begin)
@@ -352,24 +272,42 @@ def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     return _ended(script, mechanics, now, end.q, end.p, t_end, impact, hit, row)
 
 
-def _no_impact(now: _Now, k: int):
+def _later(script: Script, mechanics: Mechanics, now: Now, t_end) -> tuple[Now, Float[Array, ""]]:
+    """A part with an impact, as it would come later if the gap closes later: in value the same, with the derivative of when.
+
+    Such a part was made so short that it is the instant t̃ at which a gap closes. That instant varies, by δt̃ = −δφ/φ̇, and the state
+    before the impact with it, along the motion. With t̃ held fixed the derivative after the impact would be another.
+    """
+    ahead = jnp.minimum(now.row, script.max_impacts - 1)
+    q_dot, p_dot = jax.lax.stop_gradient(mechanics.motion(now.q, now.p, now.t))
+    gaps, rates = jax.jvp(mechanics.contacts.faces, (now.q, now.t), (q_dot, jnp.ones_like(now.t)))
+    face = jnp.arange(gaps.shape[0]) == jnp.argmax(script.table.impulse[ahead])
+    gap, rate = jnp.sum(jnp.where(face, gaps, 0.0)), jax.lax.stop_gradient(jnp.sum(jnp.where(face, rates, 0.0)))
+    meets = (now.row < script.max_impacts) & (script.used[ahead] == now.part) & (rate < 0)
+    late = jnp.where(meets, -(gap - jax.lax.stop_gradient(gap)) / jnp.where(meets, rate, 1.0), 0.0)
+    return now._replace(q=now.q + q_dot * late, p=now.p + p_dot * late, t=now.t + late), t_end + late
+
+
+def _no_impact(now: Now, k: int):
     zero = jnp.zeros_like
     return zero(now.t), zero(now.centre), zero(now.p), zero(now.p), jnp.zeros(k)
 
 
-def _ended(script: _Script, mechanics: Mechanics, now: _Now, q, p, t_end, impact, hit, row=None) -> tuple[_Now, _Seen]:
+def _ended(script: Script, mechanics: Mechanics, now: Now, q, p, t_end, impact, hit, row=None) -> tuple[Now, Seen]:
     """A slot that ends a step."""
-    after = now._replace(q=q, p=p, t=t_end, step=now.step + 1, row=now.row + hit)
-    after, q_end, p_end = _recentred(script, mechanics, after)
+    after, q_end, p_end = _recentred(script, mechanics, now._replace(q=q, p=p, t=t_end, row=now.row + hit))
     row = _at(script.max_impacts) if row is None else row
-    return after, _Seen(now.step, q_end, p_end, row, impact, now.control)
+    return after, Seen(script.row_of(now), q_end, p_end, row, impact, now.control)
 
 
-def _recentred(script: _Script, mechanics: Mechanics, now: _Now) -> tuple[_Now, Array, Array]:
+def _recentred(script: Script, mechanics: Mechanics, now: Now) -> tuple[Now, Array, Array]:
     """The end of a step as the start of the next, in a chart of its own; and as a state of the system."""
     q, p = mechanics.place(now.q, now.p)
+    step = script.step_of(now.part + 1)
     if script.sample is not None:
-        now = now._replace(control=script.sample(now.control, q, p, now.t, now.step))
+        asked = script.sample(now.control, q, p, now.t, step)
+        now = now._replace(control=jnp.where(step > now.step, asked, now.control))
+    now = now._replace(part=now.part + 1, step=step)
     if script.flat:
         return now, q, p
     return now._replace(centre=q, q=jnp.zeros_like(now.q), p=p), q, p

@@ -205,6 +205,7 @@ def beam(
     restitution: float = 1.0,
     friction: float = 0.0,
     radius: float = 0.0,
+    obstacle_velocity: Callable[..., Any] | None = None,
     force: Callable[..., Any] | None = None,
     damping: Sequence[float] = (0.0, 0.0),
 ) -> Model:
@@ -220,7 +221,8 @@ def beam(
     - `ends`: of the first section and the last: "free", "fixed" (clamped), "pinned" (turns), "guided" (moves, but does not turn),
       or a function of t: the displacement in space, three numbers, and three more where it turns, a rotation vector.
     - `obstacle`: "plane", None, or a function of r, t, params: the signed distance of a point r. `restitution`, `friction`: there;
-      `radius`: of the round skin with which each node touches it, where friction acts.
+      `radius`: of the round skin with which each node touches it, where friction acts; `obstacle_velocity(r, t, params)`: of the
+      point of the obstacle at r, for friction on one that moves, or on a belt.
     - `force(r, v, t, params)`: from places and velocities of the centroids, all in space, a force on each and a moment: rows of
       3 or 6.
     - `damping`: α and β of Rayleigh's damping, (2) of beam_parts.py.
@@ -244,7 +246,9 @@ def beam(
         own_start(nodes, spacing, height, strain, turn, velocity) if own else _thrown(nodes, spacing, height, start_time, masses)
     )
     held_at = settle_ends(check_ends("beam", "its first and its last section", ends, HELD), q0, v0)
-    extras = BeamExtras(tuple(ends), obstacle, float(restitution), friction > 0, float(radius), force, any(damping))
+    extras = BeamExtras(
+        tuple(ends), obstacle, float(restitution), friction > 0, float(radius), force, any(damping), obstacle_velocity
+    )
     params = {"mass": masses.reshape(-1), "spacing": spacing, "stiffness": stiffness, "gravity": gravity}
     more = {"held_at": held_at, "damping": np.asarray(damping, float), "friction": friction}
     used = {"held_at": len(held_at) > 0, "damping": extras.damped, "friction": extras.rough}

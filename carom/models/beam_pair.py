@@ -14,9 +14,10 @@ import numpy as np
 from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.models.beam import _force, _less_than_half_a_turn, _masses, _potential, highest_frequency, sections
-from carom.models.beam_parts import Section, masses_and_stiffness, own_start, segment_distances
+from carom.models.beam_parts import Section, in_space, masses_and_stiffness, own_start, segment_distances, segment_slides
 from carom.models.model import Model
 from carom.spaces.groups import SE3
+from carom.spaces.rotations import join, rotate, split
 from carom.spaces.space import Power
 from carom.system.lumped import LumpedSystem
 
@@ -32,16 +33,22 @@ def _parts(q: Any, params: Any, counts: tuple[int, int]) -> list[tuple[Any, Any]
 
 
 @functools.lru_cache
-def _system(counts: tuple[int, int], restitution: float) -> LumpedSystem:
+def _system(counts: tuple[int, int], restitution: float, rough: bool = False) -> LumpedSystem:
     def gaps(q, params):
         one, other = (place.reshape(-1, 7)[:, 4:] for place, _ in _parts(q, params, counts))
         return segment_distances(one, other).reshape(-1) - params["radii"][0] - params["radii"][1]
 
+    def slide(q, v, params):
+        turning = join(rotate(split(q.reshape(-1, 7))[:4], split(v.reshape(-1, 6))[:3]))
+        nodes = jnp.concatenate([q.reshape(-1, 7)[:, 4:], in_space(q, v), turning], axis=1)
+        return segment_slides(nodes[: counts[0]], nodes[counts[0] :], params["radii"]).reshape(-1, 2)
+
+    rubs: dict[str, Any] = {"friction": lambda params: params["friction"], "slip": slide} if rough else {}
     return LumpedSystem(
         _masses,
         lambda q, params: sum(_potential(place, own) for place, own in _parts(q, params, counts)),
         Power(SE3(), sum(counts)),
-        [Contact(gaps, restitution, name="elements")],
+        [Contact(gaps, restitution, name="elements", **rubs)],
         highest_frequency=lambda params: max(
             highest_frequency(own) for _, own in _parts(np.zeros(7 * sum(counts)), params, counts)
         ),
@@ -64,15 +71,20 @@ def beam_pair(
     poisson: float = 0.35,
     gravity: float = 0.0,
     restitution: float = 1.0,
+    friction: float = 0.0,
 ) -> Model:
     """Two round, straight beams that collide, by default crosswise: one entry per beam of elements, length, radius, place and
-    rotation vector of the first section (whose axis is z before it is turned) and velocity, the last three in space."""
+    rotation vector of the first section (whose axis is z before it is turned) and velocity, the last three in space. `friction`
+    is that of the two skins, where their elements are nearest."""
     columns = {"elements": elements, "lengths": lengths, "radii": radii, "places": places, "turns": turns, "velocities": velocities}
     for name, values in columns.items():
         if len(values) != 2:
             raise InputError(f"beam_pair: {name} has {len(values)} entries; there are two beams")
-    if min(*elements, *lengths, *radii, density, modulus) <= 0 or any(int(n) != n for n in elements):
-        raise InputError("beam_pair: elements must be positive whole numbers; lengths, radii, density and modulus positive")
+    if min(*elements, *lengths, *radii, density, modulus) <= 0 or any(int(n) != n for n in elements) or not friction >= 0:
+        raise InputError(
+            "beam_pair: elements must be positive whole numbers; lengths, radii, density and modulus positive, and friction "
+            "not negative"
+        )
     made = [masses_and_stiffness(int(n), length / n, Section.circle(radius), density, modulus, poisson)
             for n, length, radius in zip(elements, lengths, radii, strict=True)]  # fmt: skip
     starts = [own_start(int(n) + 1, length / n, 0.0, None, turn, velocity)
@@ -87,7 +99,8 @@ def beam_pair(
         "radii": np.asarray(radii, float),
         "gravity": gravity,
     }
-    system = _system(counts, float(restitution))
+    params |= {"friction": friction} if friction > 0 else {}
+    system = _system(counts, float(restitution), friction > 0)
     return Model(
         name="beam_pair",
         about="two geometrically exact beams that collide",

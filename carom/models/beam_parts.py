@@ -75,6 +75,7 @@ class BeamExtras(NamedTuple):
     radius: float = 0.0
     force: Callable[..., Any] | None = None
     damped: bool = False
+    obstacle_velocity: Callable[..., Any] | None = None
 
 
 def at(profile: Any, s: float) -> Any:
@@ -160,24 +161,33 @@ def beam_contact(extras: BeamExtras) -> list[Contact]:
             f"beam: obstacle is 'plane', None or a function of r, t, params, a signed distance; got {extras.obstacle!r}"
         )
     moves = distance.asks_for("t")
-    if moves and extras.rough:
-        raise InputError("beam: friction on an obstacle that moves is not known from its distance: write a Contact with its slip")
+    if moves and extras.rough and extras.obstacle_velocity is None:
+        raise InputError(
+            "beam: friction on an obstacle that moves is not known from its distance: say how its points move, obstacle_velocity="
+        )
+    own = extras.obstacle_velocity
+    drift = None if own is None else Named(own, ("r", "t", "params"), "obstacle_velocity")
 
     def gaps(q, t, params):
         far = jax.vmap(lambda r: jnp.asarray(distance(r=r, t=t, params=params)).reshape(()))(q.reshape(-1, 7)[:, 4:])
         return far - extras.radius
 
-    def slide(q, v, params):
-        """Of the point of the skin that touches, along two directions in the tangent plane of the obstacle."""
+    def slide(q, v, t, params):
+        """Of the point of the skin that touches, along two directions in the tangent plane of the obstacle, relative to it."""
 
         def one(q, v):
-            normal = jax.grad(lambda r: jnp.asarray(distance(r=r, t=0.0, params=params)).reshape(()))(q[4:])
+            normal = jax.grad(lambda r: jnp.asarray(distance(r=r, t=t, params=params)).reshape(()))(q[4:])
             arm = -extras.radius * normal / jnp.linalg.norm(normal)
-            return sliding_velocity(*rigid_velocity(q, v), arm, normal)
+            velocity, turning = rigid_velocity(q, v)
+            if drift is not None:
+                velocity = velocity - jnp.asarray(drift(r=q[4:] + arm, t=t, params=params), float)
+            return sliding_velocity(velocity, turning, arm, normal)
 
         return jax.vmap(one)(q.reshape(-1, 7), v.reshape(-1, 6))
 
-    rough: dict[str, Any] = {"friction": lambda params: params["friction"], "slip": slide} if extras.rough else {}
+    still = lambda q, v, params: slide(q, v, jnp.zeros(()), params)  # noqa: E731
+    rubs = slide if moves or (drift is not None and drift.asks_for("t")) else still
+    rough: dict[str, Any] = {"friction": lambda params: params["friction"], "slip": rubs} if extras.rough else {}
     return [Contact(gaps if moves else lambda q, params: gaps(q, 0.0, params), extras.restitution, name="node", **rough)]
 
 
@@ -217,20 +227,46 @@ def beam_external(extras: BeamExtras, strains: Callable[..., Any]) -> Callable[.
     return external
 
 
+def nearest_points(p: Any, u: Any, r: Any, w: Any) -> tuple[Any, Any]:
+    """x and y of the nearest points of p + x u and r + y w, 0 ≤ x, y ≤ 1: both inside, or with one of them at an end."""
+    clip = lambda x: jnp.clip(x, 0.0, 1.0)  # noqa: E731
+    d, uu, ww, uw = p - r, u @ u, w @ w, u @ w
+    lines = jnp.maximum(uu * ww - uw**2, 1e-300)
+    x = clip((uw * (w @ d) - ww * (u @ d)) / lines)
+    y = clip((uw * x + w @ d) / ww)
+    x = clip((uw * y - u @ d) / uu)
+    return jax.lax.stop_gradient((x, y))  # nearest points: their own change does not count
+
+
+def between_segments(function: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A function of two segments, each as values at its two ends, for all segments of one broken line and all of another."""
+    ends = lambda x: (x[:-1], x[1:])  # noqa: E731
+    return jax.vmap(lambda *one: jax.vmap(lambda *other: function(one, other))(*ends(b)))(*ends(a))
+
+
 def segment_distances(a: Any, b: Any) -> Any:
     """Distances between all segments of one broken line and all of another, one row for each of the first."""
 
-    def one(p, u, r, w):
-        """Between p + x u and r + y w, 0 ≤ x, y ≤ 1: the nearest points inside, or with one of them at an end."""
-        clip = lambda x: jnp.clip(x, 0.0, 1.0)  # noqa: E731
-        d, uu, ww, uw = p - r, u @ u, w @ w, u @ w
-        lines = jnp.maximum(uu * ww - uw**2, 1e-300)
-        x = clip((uw * (w @ d) - ww * (u @ d)) / lines)
-        y = clip((uw * x + w @ d) / ww)
-        x = clip((uw * y - u @ d) / uu)
-        x, y = jax.lax.stop_gradient((x, y))  # nearest points: their own change does not count
-        return jnp.linalg.norm(d + x * u - y * w)
+    def one(first, second):
+        (p, u), (r, w) = ((start, end - start) for start, end in (first, second))
+        x, y = nearest_points(p, u, r, w)
+        return jnp.linalg.norm(p - r + x * u - y * w)
 
-    ends = lambda x: (x[:-1], x[1:] - x[:-1])  # noqa: E731
-    (p, u), (r, w) = ends(a), ends(b)
-    return jax.vmap(lambda p, u: jax.vmap(lambda r, w: one(p, u, r, w))(r, w))(p, u)
+    return between_segments(one, a, b)
+
+
+def segment_slides(a: Any, b: Any, radii: Any) -> Any:
+    """How the skins of two broken lines slide on one another where they are nearest: two numbers for each pair of segments. The
+    lines are given by place, velocity and angular velocity of their nodes, nine numbers in space; within an element these are
+    linear, so that in a rigid motion of both nothing slides."""
+
+    def one(first, second):
+        (p, u), (r, w) = ((start[:3], end[:3] - start[:3]) for start, end in (first, second))
+        x, y = nearest_points(p, u, r, w)
+        here, there = first[0] + x * (first[1] - first[0]), second[0] + y * (second[1] - second[0])
+        normal = here[:3] - there[:3]
+        away = normal / jnp.linalg.norm(normal)
+        mine = sliding_velocity(here[3:6], here[6:], -radii[0] * away, normal)
+        return mine - sliding_velocity(there[3:6], there[6:], radii[1] * away, normal)
+
+    return between_segments(one, a, b)

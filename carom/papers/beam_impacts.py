@@ -220,8 +220,8 @@ def _draw_columns(draw: Path, name: str, runs: dict[tuple[int, float], Any]) -> 
 
 
 EXHIBITS = (
-    Exhibit("demoures2017", "fig-5.1", "a beam hits a plane", first_impacts),
-    Exhibit("demoures2017", "fig-5.2", "energy and momenta of the beam", short_runs),
-    Exhibit("demoures2017", "fig-5.3", "a beam at half the speed", slower),
-    Exhibit("demoures2017", "fig-5.4", "a beam at a fifth of the speed", slowest),
+    Exhibit("demoures2017", "fig-5.1", "a beam hits a plane", first_impacts, "beam"),
+    Exhibit("demoures2017", "fig-5.2", "energy and momenta of the beam", short_runs, "beam"),
+    Exhibit("demoures2017", "fig-5.3", "a beam at half the speed", slower, "beam"),
+    Exhibit("demoures2017", "fig-5.4", "a beam at a fifth of the speed", slowest, "beam"),
 )

@@ -213,7 +213,7 @@ def _ends(full: bool, draw: Path | None) -> list[Row]:
 
 
 EXHIBITS = (
-    Exhibit("demoures2017", "fig-4.2", "two bars, contact time integrator 1", _bars(1, 1e-6, "Fig. 4.2")),
-    Exhibit("demoures2017", "fig-4.3", "two bars, contact time integrator 2", _bars(2, 2e-7, "Fig. 4.3")),
-    Exhibit("demoures2017", "fig-4.4", "the nodes at contact", _ends),
+    Exhibit("demoures2017", "fig-4.2", "two bars, contact time integrator 1", _bars(1, 1e-6, "Fig. 4.2"), "bars"),
+    Exhibit("demoures2017", "fig-4.3", "two bars, contact time integrator 2", _bars(2, 2e-7, "Fig. 4.3"), "bars"),
+    Exhibit("demoures2017", "fig-4.4", "the nodes at contact", _ends, "bars"),
 )

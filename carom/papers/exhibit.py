@@ -58,6 +58,7 @@ class Exhibit:
     name: str  #       as in the paper, e.g. "fig-4.2"
     title: str
     make: Callable[[bool, Path | None], Sequence[Row]]
+    family: str = ""  # of exhibits that share runs or programs: one process makes them all
 
     @property
     def key(self) -> str:

@@ -150,8 +150,8 @@ def _three(values: Any) -> str:
 
 
 EXHIBITS = (
-    Exhibit("schindler2014", "fig-5", "convergence in free flight", _convergence("4.2", "Fig. 5", 2)),
-    Exhibit("schindler2014", "fig-6", "convergence in a rest phase", _convergence("4.3", "Fig. 6", 2)),
-    Exhibit("schindler2014", "fig-7", "convergence with accumulating impacts", _convergence("4.4", "Fig. 7", 1)),
-    Exhibit("schindler2014", "problem-4.4", "a bouncing ball comes to rest", _rest),
+    Exhibit("schindler2014", "fig-5", "convergence in free flight", _convergence("4.2", "Fig. 5", 2), "balls"),
+    Exhibit("schindler2014", "fig-6", "convergence in a rest phase", _convergence("4.3", "Fig. 6", 2), "balls"),
+    Exhibit("schindler2014", "fig-7", "convergence with accumulating impacts", _convergence("4.4", "Fig. 7", 1), "balls"),
+    Exhibit("schindler2014", "problem-4.4", "a bouncing ball comes to rest", _rest, "balls"),
 )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.named import Named
+from carom.running.laws_of_speed import OUTSIDE
 from carom.system.system import System
 
 AHEAD = (0.0, 0.5, 1.0, 2.0)  # of a step beyond the last good state
@@ -32,6 +33,23 @@ def blame(system: System, params: Any, q: Any, v: Any, t: float, dt: float) -> s
                 if not np.all(np.isfinite(found)):
                     where = np.array2string(np.asarray(at), precision=6, separator=", ")
                     return f"{what} is {_sign(found)} at q = {where}, t = {float(time):.9g}"
+    return _outside_the_law(system, params, q, v, jnp.asarray(t), dt)
+
+
+def _outside_the_law(system: System, params: Any, q, v, t, dt: float) -> str:
+    """A contact on the way whose impulse, a law of the user's own, no impact can have."""
+    if all(contact.impulse is None for contact in system.contacts) or "nodes" in system.needs:
+        return ""
+    contacts = (m := system.bind(params, q.shape[0])).contacts
+    for part in AHEAD:
+        at, time = q + part * dt * v, t + part * dt
+        normals = contacts.normals(at, time)
+        delassus = jnp.sum(normals * m.inverse_mass_times(at, v, time, normals.T).T, axis=1)
+        rates = normals @ v + contacts.wall_speed(at, time)
+        wrong = np.isnan(contacts.restitution(rates, delassus, jnp.ones(len(rates), bool), at, v, time))
+        if np.any(wrong):
+            contact = system.contacts[int(np.asarray(contacts.contact_of)[int(np.argmax(wrong))])]
+            return f"contact {contact.name!r} is met with a speed of {float(-rates[int(np.argmax(wrong))]):.6g}, and its {OUTSIDE}"
     return ""
 
 

@@ -74,7 +74,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
     with explained("the derivatives of the system: it"):
         probe, (p, speed) = jax.device_get(_probe(system, params, *at, v, v0 is None))
     _check_probe(probe, system)
-    check_laws(system, params)
+    check_laws(system, params, *at)
     check_mass(system, probe.here)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
     found, touches = find_massless(system, params, probe.here, q, at[1], start)

@@ -11,12 +11,19 @@ from carom.kept.keep import keep
 from carom.named import Named
 from carom.system.system import System
 
+OUTSIDE = (
+    "impulse is not between mass · speed, which stops the approach, and twice that, which gives all of it back: "
+    "more would add energy"
+)
+
 # Speeds at which a law of speed is looked at: zero, and from a micrometre per second to a hundred kilometres, in whatever units.
 SPEEDS = np.concatenate([[0.0], np.geomspace(1e-6, 1e5, 221), np.linspace(0.05, 20.0, 400)])
 
 
-def check_laws(system: System, params: Any) -> None:
-    """Restitution in [0, 1] and friction ≥ 0 at every speed, static friction at least the kinetic one."""
+def check_laws(system: System, params: Any, q: Any, v: Any, t: Any) -> None:
+    """Restitution in [0, 1] and friction ≥ 0 at every speed, static friction at least the kinetic one, and impulses of one's own
+    between what stops an approach and what gives it all back."""
+    _check_impulses(system, params, q, v, t)
     for contact in system.contacts:
         where = f"contact {contact.name!r}" if contact.name else "a contact"
         for what, law, upper in (("restitution", contact.restitution, 1.0), ("friction", contact.friction, np.inf)):
@@ -32,6 +39,42 @@ def check_laws(system: System, params: Any) -> None:
                 raise InputError(
                     f"{where}: with rolling resistance, rolling and friction must be positive; they are {arm}, {friction}"
                 )
+
+
+def _check_impulses(system: System, params: Any, q: Any, v: Any, t: Any) -> None:
+    """At every speed with the velocity across the normal that the run starts with. Laws that ask for q or t are asked at impacts
+    only, and so are those of masses at nodes."""
+    laws = enumerate(contact.impulse for contact in system.contacts)
+    asked = [i for i, law in laws if law is not None and not (law.asks_for("q") or law.asks_for("t"))]
+    if not asked or "nodes" in system.needs:
+        return
+    values = np.asarray(_along_approaches(system, params, *(jnp.asarray(x, float) for x in (q, v, t)), jnp.asarray(SPEEDS[1:])))
+    owner = system.bind(params, np.size(q)).contacts.contact_of
+    for i in asked:
+        wrong = np.isnan(values[:, np.asarray(owner) == i]).any(axis=1)
+        if np.any(wrong):
+            name = f"contact {system.contacts[i].name!r}" if system.contacts[i].name else "a contact"
+            raise InputError(f"{name}: at speed {SPEEDS[1:][wrong][0]:.6g} its {OUTSIDE}")
+
+
+@eqx.filter_jit
+def _along_approaches(system: System, params: Any, q, v, t, speeds: jax.Array) -> jax.Array:
+    """Restitution of all faces, each approached with these speeds; not a number where the law gives none."""
+    m = system.bind(params, q.shape[0])
+    normals = m.contacts.normals(q, t)
+    columns = m.inverse_mass_times(q, v, t, normals.T)
+    delassus = jnp.sum(normals * columns.T, axis=1)
+
+    def at(speed):
+        def one(i):
+            g = jnp.where(delassus[i] > 0, delassus[i], 1.0)
+            velocity = v - columns[:, i] * (normals[i] @ v + m.contacts.wall_speed(q, t)[i] + speed) / g
+            rates = normals @ velocity + m.contacts.wall_speed(q, t)
+            return m.contacts.restitution(rates, delassus, jnp.ones(len(rates), bool), q, velocity, t)[i]
+
+        return jax.vmap(one)(jnp.arange(normals.shape[0]))
+
+    return jax.vmap(at)(speeds)
 
 
 def _check_law_of_speed(law: Named, params: Any, what: str, upper: float, where: str) -> None:

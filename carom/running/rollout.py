@@ -41,8 +41,10 @@ def rollout(
 
     First derivatives with respect to q0, v0, dt, t0, `params` and the numbers in the system are exact through any number of
     impacts, in forward and reverse mode, where the motion depends smoothly on them: not across a grazing contact, nor from one
-    order of impacts to another. Second derivatives are refused. `run.status` is 0 for a good run; after a failure, or with
-    more than `max_impacts`, the rest of the grid is NaN, so it cannot be mistaken for a trajectory.
+    order of impacts to another. `MoreauJean` and `TimeDG` meet impacts at instants of their grid, which do not vary: their
+    derivatives through impacts are those of that grid, not of the motion (`Adaptive` around them has these). Second derivatives are
+    refused. `run.status` is 0 for a good run; after a failure, or with more than `max_impacts`, the rest of the grid is NaN, so
+    it cannot be mistaken for a trajectory.
     """
     check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
     q, v, t = jnp.asarray(q0, float), jnp.asarray(v0, float), jnp.asarray(t0, float)

@@ -82,6 +82,7 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
             contact.slip,
             contact.roll,
             contact.restitution,
+            contact.impulse,
             contact.friction,
             contact.static_friction,
             contact.rolling,
@@ -121,7 +122,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     def call(q, v, t, params, more):
         recorder = Recorder(params, function.role) if isinstance(params, dict) else params
         try:
-            value = function(q=q, v=v, p=v, t=t, params=recorder, speed=t, **more)
+            value = function(q=q, v=v, p=v, t=t, params=recorder, speed=t, mass=t, **more)
         finally:
             if isinstance(recorder, Recorder):
                 read.update(recorder.read)
@@ -185,6 +186,8 @@ def _check_law(role: str, shape: Any, gap: Any, where: str) -> None:
     ):
         rows = f"one row for each of the {k} entries of its gap" if gap.ndim else "the tangential coordinates of one point"
         raise InputError(f"the {role} of {where} has shape {shape.shape}; it must hold {rows}")
+    if role == "impulse" and shape.size != 1:
+        raise InputError(f"the impulse of {where} must be one number, for each entry of its gap; it has shape {shape.shape}")
     if role in ("restitution", "friction", "static_friction", "rolling") and shape.shape not in ((), (1,), (k,)):
         raise InputError(f"the {role} of {where} must be one number{f' or {k}' if k > 1 else ''}; it has shape {shape.shape}")
 

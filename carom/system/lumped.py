@@ -244,7 +244,7 @@ class LumpedMechanics(Mechanics):
         _, back = jax.vjp(lambda x: self.contacts.faces(x, t), q)
         _, rates = self.contacts.approach(q, v, t)
         delassus = self.diagonal(q, t)
-        restitution = self.contacts.restitution(rates)
+        restitution = self.contacts.restitution(rates, delassus, jnp.asarray(touching), q, v, t)
         hit = jnp.asarray(touching) & (rates < 0) & (delassus > 0)
         impulse = jnp.where(hit, -(1 + restitution) * rates / jnp.where(delassus > 0, delassus, 1.0), 0.0)
         elastic = jnp.all(~hit | (restitution == 1.0))

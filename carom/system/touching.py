@@ -15,6 +15,7 @@ from carom.system.functions import Functions
 
 RATE_ROUNDINGS = 256  # in a rate: products with a mass matrix and its inverse
 STICKING = 1e-13  #      of the speeds in a contact problem: what its solution leaves of one that is to be zero
+LAW_ROUNDING = 1e-9  # of a restitution that a law of one's own comes to
 
 
 class ContactRows(abc.ABC):
@@ -79,14 +80,34 @@ class ContactRows(abc.ABC):
         tangents, _ = self.tangents(q, v, t)
         return jnp.concatenate([self.normals(q, t), tangents.reshape(-1, self.functions.dim)])
 
-    def restitution(self, rates: Float[Array, " faces"]) -> Float[Array, " faces"]:
-        """Of each face, with the rate of its gap before an impact."""
+    def restitution(
+        self, rates: Float[Array, " faces"], delassus: Float[Array, " faces"], touching: Bool[Array, " faces"], q, v, t
+    ) -> Float[Array, " faces"]:
+        """Of each face, with the rate of its gap before an impact and how its impulse changes that."""
         values = self.coefficients("restitution")
         for i, contact in enumerate(self.functions.system.contacts):
             law = contact.restitution
             if isinstance(law, Named) and law.asks_for("speed"):
                 values = jnp.where(self.contact_of == i, self._of_speed(law, jnp.maximum(-rates, 0.0)), values)
+            if contact.impulse is not None:
+                ours = self._of_impulse(contact.impulse, -rates, delassus, touching & (self.contact_of == i), q, v, t)
+                values = jnp.where(self.contact_of == i, ours, values)
         return values
+
+    def _of_impulse(self, law: Named, speeds, delassus, touching, q, v, t) -> Float[Array, " faces"]:
+        """The e of P = (1 + e) s / G. With e < 0 what approaches would go on, with e > 1 energy would be added: neither is a law,
+        and no number stands for it."""
+        place, velocity = self.functions.place(q), self.functions.body_velocity(q, v)
+
+        def one(speed, g, meets):
+            mass = 1 / jnp.where(g > 0, g, 1.0)
+            value = law(q=place, v=velocity, t=t, params=self.functions.params, speed=speed, mass=mass)
+            e = jnp.asarray(value, float).reshape(()) / jnp.where(speed > 0, mass * speed, 1.0) - 1
+            kept = jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
+            allowed = (e >= -LAW_ROUNDING) & (e <= 1 + LAW_ROUNDING)
+            return jnp.where(meets & (speed > 0) & (g > 0), jnp.where(allowed, kept, jnp.nan), 0.0)
+
+        return jax.vmap(one)(speeds, delassus, touching)
 
     def friction(self, slides: Float[Array, "faces m"], resting: Bool[Array, " faces"]) -> Float[Array, " faces"]:
         """Of each face, with its sliding velocity; `resting` are those that do not slide."""
@@ -130,7 +151,7 @@ class ContactRows(abc.ABC):
             slides=slides,
             delassus=delassus,
             touching=touching,
-            restitution=self.restitution(rates),
+            restitution=self.restitution(rates, jnp.diagonal(delassus)[: self.num_faces], touching, q, v, t),
             friction=self.friction(slides, resting),
             rate_rounding=jax.lax.stop_gradient(rounding),
         )

@@ -1,5 +1,6 @@
 """Step-size control: errors that follow the tolerance, through impacts."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from scipy.optimize import brentq
 
 import carom
-from carom.methods.method import ImpactTable, StepStart
+from carom.methods.method import ImpactTable, Method, StepStart
+from carom.methods.status import TABLE_FULL
 
 GRAVITY, RESTITUTION = 10.0, 0.5
 BALL = carom.System(lambda q, v: 0.5 * v @ v - GRAVITY * q[0], [carom.Contact(lambda q: q[0], restitution=RESTITUTION)])
@@ -161,11 +163,115 @@ def test_on_rotations():
 
 
 def test_refusals():
-    for method in (carom.Hybrid(), carom.EventDriven(), carom.Adaptive(INNER), "TimeDG"):
-        with pytest.raises(carom.InputError, match="VariationalCollision, TimeDG or MoreauJean"):
+    for method, why in (
+        (carom.Hybrid(), "hands over"),
+        (carom.EventDriven(), "its solver chooses"),
+        (carom.Adaptive(INNER), "already"),
+    ):
+        with pytest.raises(carom.InputError, match=f"does not choose the steps of {type(method).__name__}: .*{why}"):
             carom.Adaptive(method)
+    with pytest.raises(carom.InputError, match="must be a method of carom"):
+        carom.Adaptive("TimeDG")
     for wrong in ({"rtol": -1.0}, {"rtol": 1e-3, "atol": 0.0}, {"rtol": [1e-3, 1e-4]}):
         with pytest.raises(carom.InputError, match=r"rtol|atol"):
             carom.Adaptive(INNER, **wrong)
+    with pytest.raises(carom.InputError, match="max_parts"):
+        carom.Adaptive(INNER, max_parts=1)
+    assert "dense output" not in carom.Adaptive(TIMESTEPPING["TimeDG"]).offers
+    assert "gradients" in carom.Adaptive(INNER).offers and "one kernel" not in carom.Adaptive(INNER).offers
+
+
+# -- derivatives -------------------------------------------------------------------------------------------------------------------
+
+SPRING = carom.System(lambda q, v, params: 0.5 * v @ v - 0.5 * (params["omega"] * q[0]) ** 2, [carom.Contact(lambda q: q[0])])
+
+
+def on_a_spring(x, method, rtol, t_end=3.0):
+    """A mass on a spring that meets a wall where the spring is at rest, from x = (q, v, ω): q, p, the time of the second impact."""
+    method = eqx.tree_at(lambda method: (method.rtol, method.atol), method, (rtol, rtol))
+    params = {"omega": x[2]}
+    run = carom.rollout(SPRING, method, x[:1], x[1:2], dt=t_end / 6, num_steps=6, params=params, max_impacts=4)
+    return jnp.concatenate([run.q[-1], run.p[-1], run.impacts.t[1:2]])
+
+
+def folded(x, t_end=3.0):
+    """The same exactly: the vibration, folded over."""
+    q, v, omega = x
+    free = q * jnp.cos(omega * t_end) + v / omega * jnp.sin(omega * t_end)
+    rate = -q * omega * jnp.sin(omega * t_end) + v * jnp.cos(omega * t_end)
+    phase = jnp.arctan2(v / omega, q)  # q + iv/ω turns: zeros at ωt = phase + π/2 + kπ
+    return jnp.stack([jnp.abs(free), jnp.sign(free) * rate, (phase + 1.5 * jnp.pi) / omega])
+
+
+def test_derivatives_follow_the_tolerance_through_impacts():
+    """Forward and reverse are one. The error of an impact is h² times a function of where in its step it falls, and that
+    place varies with t̃/h: derivatives through impacts are of one order less, with fixed steps too. So they go with the square root
+    of the tolerance, where the solution goes with the tolerance."""
+    method, x = carom.Adaptive(carom.VariationalCollision(carom.Trapezoidal())), jnp.array([1.0, 0.3, 1.9])
+    both = lambda x, tol: (y := on_a_spring(x, method, tol), y)  # noqa: E731
+    forward = jax.jit(lambda x, tol: jax.jacfwd(both, has_aux=True)(x, tol))
+    exact, found = jax.jacfwd(folded)(x), {tol: forward(x, tol) for tol in (1e-4, 1e-6)}
+    off = [np.max(np.abs(slope - exact)) for slope, _ in found.values()]
+    assert all(np.max(np.abs(end - folded(x))) < 10 * tol for tol, (_, end) in found.items())
+    assert off[0] < 0.1 and 3 < off[0] / off[1] < 30
+    weights = jnp.array([0.4, -0.7, 1.1])
+    backwards = jax.jit(jax.grad(lambda x: weights @ on_a_spring(x, method, 1e-4)))(x)
+    np.testing.assert_allclose(backwards, weights @ found[1e-4][0], rtol=1e-11)
+
+
+def bounced(x, t_end=0.83):
+    """A ball from x = (height, velocity, gravity, restitution), after one impact."""
+    y, v, g, e = x
+    fall = (v + jnp.sqrt(v**2 + 2 * g * y)) / g
+    rest, back = t_end - fall, -e * (v - g * fall)
+    return jnp.stack([back * rest - g * rest**2 / 2, back - g * rest])
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("name", TIMESTEPPING)
+def test_late_impacts_have_the_derivative_of_their_instant(name):
+    """Impacts at ends of steps come at instants that the grid fixes, and so the derivative of the method alone is another one,
+    however short its steps; closed in on, the instant is that of the motion."""
+    contact = carom.Contact(lambda q: q[0], restitution=lambda params: params["e"])
+    ball = carom.System(lambda q, v, params: 0.5 * v @ v - params["g"] * q[0], [contact])
+
+    def end(x, method, steps):
+        params = {"g": x[2], "e": x[3]}
+        run = carom.rollout(ball, method, x[:1], x[1:2], dt=0.83 / steps, num_steps=steps, params=params, max_impacts=4)
+        return jnp.concatenate([run.q[-1], run.p[-1]])
+
+    x, inner, tolerance = jnp.array([1.0, 0.1, 10.0, 0.5]), TIMESTEPPING[name], 1e-5
+    exact, method = jax.jacfwd(bounced)(x), carom.Adaptive(inner, tolerance)
+    forward = jax.jit(jax.jacfwd(lambda x: end(x, method, 7)))(x)
+    reverse = jax.jit(jax.jacrev(lambda x: end(x, method, 7)))(x)
+    np.testing.assert_allclose(forward, exact, atol=10 * tolerance)
+    np.testing.assert_allclose(forward, reverse, atol=1e-12)
+    alone = jax.jit(jax.jacfwd(lambda x: end(x, inner, 200)))(x)  # a control: fixed steps
+    assert np.max(np.abs(alone - exact)) > 1
+
+
+def test_a_rollout_without_room_for_its_steps_is_not_a_trajectory():
+    run = carom.rollout(BALL, carom.Adaptive(TIMESTEPPING["TimeDG"], 1e-5, max_parts=20), [1.0], [0.0], dt=0.1, num_steps=8)
+    assert int(run.status) == TABLE_FULL and np.isfinite(run.q[1, 0]) and np.isnan(run.q[-1, 0])
+
+
+class Heun(Method):
+    """A method of one's own."""
+
+    order = 2
+    preserves = ()
+
+    def one_step(self, mechanics, start):
+        dq, dp = mechanics.motion(start.q, start.p, start.t)
+        dq2, dp2 = mechanics.motion(start.q + start.dt * dq, start.p + start.dt * dp, start.t_end)
+        return start.end(start.q + start.dt / 2 * (dq + dq2), start.p + start.dt / 2 * (dp + dp2))
+
+
+def test_a_method_of_ones_own():
+    """Error over one step of the grid at most the tolerance, six of them; and not far below it."""
+    free = carom.System(lambda q, v: 0.5 * v @ v - 2.0 * q[0] ** 2)
+    run = carom.solve(free, carom.Adaptive(Heun(), 1e-5), [1.0], [0.0], dt=0.5, num_steps=6)
+    error = np.max(np.abs(run.q[:, 0] - np.cos(2 * run.t)))
+    assert 1e-6 < error < 6e-5
     with pytest.raises(carom.InputError, match="Adaptive does not offer"):
-        carom.rollout(BALL, carom.Adaptive(INNER), [1.0], [0.0], dt=0.1, num_steps=2)
+        carom.rollout(free, carom.Adaptive(Heun()), [1.0], [0.0], dt=0.5, num_steps=6)

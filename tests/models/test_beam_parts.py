@@ -158,6 +158,59 @@ def test_a_rough_floor():
     assert np.linalg.norm(after[:2]) < 0.1 * np.linalg.norm(before[:2])
 
 
+def _jump(model, q, v, node):
+    """What the law of impact does to the momenta where one contact is closed."""
+    mechanics = model.system.bind(model.params, len(q))
+    closed, width = jnp.arange(mechanics.contacts.num_contacts) == node, jnp.full(mechanics.contacts.num_contacts, 1e-12)
+    law = jax.jit(lambda q, v: mechanics.impulse(q, v, jnp.zeros(()), closed, width, "reflections", False))
+    impulse, change = law(q, v)
+    return np.asarray(impulse.normal), np.asarray(change).reshape(-1, 6)
+
+
+def test_a_rough_floor_that_moves():
+    """Seen from the floor, it is the beam that moves: the same impulses. A belt slides along itself, a lift comes up."""
+    rough = {"restitution": 0.5, "radius": 1e-3, "friction": 0.1}
+    velocity, still = np.array([2.0, 0.5, -2.0]), _hit(velocity=(2.0, 0.5, -2.0), **rough)
+    q = jnp.asarray(still.q0)
+    _, wanted = _jump(still, q, jnp.asarray(still.v0), 0)
+    for floor, belt in ((lambda r: r[2], (0.7, -1.0, 0.0)), (lambda r, t: r[2] - 0.4 * t, (0.0, 0.3, 0.4))):
+        other = _hit(velocity=velocity + belt, obstacle=floor, obstacle_velocity=lambda r, belt=belt: jnp.asarray(belt), **rough)
+        normal, found = _jump(other, q, jnp.asarray(other.v0), 0)
+        assert normal[0] > 0
+        np.testing.assert_allclose(found, wanted, atol=1e-12 * np.abs(wanted).max())
+        at_rest = _hit(velocity=velocity + belt, **rough)  # control: a floor that stands still does otherwise
+        assert np.abs(_jump(at_rest, q, jnp.asarray(at_rest.v0), 0)[1] - wanted).max() > 0.01 * np.abs(wanted).max()
+
+
+def test_beams_that_rub_keep_all_six_momenta():
+    """Crosswise, in the middles of elements, with their skins sliding: friction takes μ of the normal impulse, and what one beam
+    has lost the other has; a rigid motion of both slides nowhere."""
+    model = beam_pair(friction=0.02, velocities=((0.3, 0.0, 0.5), (0.0, -0.2, -0.5)))
+    q = jnp.asarray(model.q0).reshape(-1, 7).at[4:, 6].add(-0.02).reshape(-1)  # the gap was 0.06 − 2 · 0.02
+    mechanics = model.system.bind(model.params, q.size)
+    gaps = np.asarray(mechanics.contacts.gaps(q, jnp.zeros(())))
+    pair = int(np.argmin(gaps))
+    assert abs(gaps[pair]) < 1e-12
+    normal, change = _jump(model, q, jnp.asarray(model.v0), pair)
+    nodes = np.asarray(q).reshape(-1, 7)
+    turns = [np.asarray(matrix(jnp.asarray(node[:4]))) for node in nodes]
+    force = np.array([turn @ jump[3:] for turn, jump in zip(turns, change, strict=True)])
+    moment = np.array(
+        [turn @ jump[:3] + np.cross(node[4:], f) for turn, jump, node, f in zip(turns, change, nodes, force, strict=True)]
+    )
+    first = force[:4].sum(axis=0)  # on the first beam, whose normal is −z
+    assert first[2] == pytest.approx(-normal[pair], rel=1e-9)
+    np.testing.assert_allclose(first[:2], -0.02 * normal[pair] * np.array([0.3, 0.2]) / np.hypot(0.3, 0.2), rtol=0.05)  # nodes turn
+    assert np.hypot(*first[:2]) == pytest.approx(0.02 * normal[pair], rel=1e-9)
+    assert np.abs(force.sum(axis=0)).max() < 1e-12 * normal[pair]
+    assert np.abs(moment.sum(axis=0)).max() < 1e-12 * normal[pair]
+    assert np.abs(moment[:4].sum(axis=0)).max() > 1e-3 * normal[pair]  # control: of one beam alone
+    spin, shift = np.array([0.4, -1.0, 0.7]), np.array([1.0, 2.0, 3.0])
+    v = [np.concatenate([R.T @ spin, R.T @ (shift + np.cross(spin, node[4:]))]) for R, node in zip(turns, nodes, strict=True)]
+    slides = jax.jit(lambda v: mechanics.contacts.slides(q, v, jnp.zeros(())))(jnp.asarray(np.concatenate(v)))
+    assert np.abs(slides[pair]).max() < 1e-12
+
+
 def test_two_beams_that_hit_keep_all_six_momenta():
     """Crosswise, in the middles of their elements: what one loses the other has, to rounding; nothing passes through."""
     model = beam_pair()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import carom
 from carom.cli.commands import app
+from carom.cli.reproducing import _side_by_side
 from carom.papers import EXHIBITS, Exhibit, Row, chosen, table
 from carom.papers.exhibit import ANSWERED, DIFFERS, PAPERS, REPRODUCED, rows_of
 from carom.papers.fetecau2003 import star_motion
@@ -146,11 +147,24 @@ def test_the_command(tmp_path, monkeypatch):
     assert [row["verdict"] for row in found] == [REPRODUCED, REPRODUCED]
     assert (tmp_path / "fetecau2003-fig-3.png").stat().st_size > 10_000
     assert "a star" in (tmp_path / "reproduction.md").read_text()
-    assert CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all")]).exit_code == 130
+    assert CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all"), "--workers", "1"]).exit_code == 130
     assert "a star" in (tmp_path / "all" / "reproduction.md").read_text()
     monkeypatch.undo()
     assert CliRunner().invoke(app, ["reproduce", "nothing"]).exit_code == 2
     assert "fetecau2003/fig-2" in CliRunner().invoke(app, ["reproduce", "--list"]).stdout
+
+
+@pytest.mark.stress
+def test_side_by_side(tmp_path):
+    """Two families in two processes, as one by one: the same rows and pictures."""
+    exhibits = chosen(EXHIBITS, "fetecau2003/fig-3") + chosen(EXHIBITS, "schindler2014/fig-6")
+    tasks = [(e, False, tmp_path / f"{e.name}.png", e.code) for e in exhibits]
+    found = {e.key: (rows, drawn) for e, rows, drawn in _side_by_side(tasks, 2)}
+    assert set(found) == {e.key for e in exhibits}
+    page = rows_of(_committed())
+    for key, (rows, drawn) in found.items():
+        assert [row.verdict for row in rows] == [row.verdict for row in page[key][1]]
+        assert drawn.stat().st_size > 10_000
 
 
 @pytest.mark.stress

@@ -158,6 +158,7 @@ class Timestepping(Method):
         }
     )
     offers: ClassVar = Method.offers | {"gradients", "dense output", "one kernel"}
+    impacts_at_ends: ClassVar = True
 
     @abc.abstractmethod
     def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
