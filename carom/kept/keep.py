@@ -24,7 +24,7 @@ from carom.captured.lasting import Unsure, lasting
 from carom.kept.finished import Finished, Store, store
 from carom.kept.surroundings import surroundings, trace_context
 from carom.xla.kernel import how_traced
-from carom.xla.programs import compiled_anew
+from carom.xla.programs import compiled_anew, without_places
 from carom.xla.structure import primitives_of
 
 REMEMBERED = 256  # kinds of calls, each with its program
@@ -86,7 +86,8 @@ class keep:  # a decorator
             returned, results = jax.tree.flatten(self.function(*jax.tree.unflatten(tree, whole)))
             return returned
 
-        traced = jax.jit(flat).trace(*arrays)
+        with without_places():
+            traced = jax.jit(flat).trace(*arrays)
         if traced.jaxpr.effects or any("callback" in name or name in FOREIGN for name in primitives_of(traced.jaxpr.jaxpr)):
             return None
         lowered = traced.lower()

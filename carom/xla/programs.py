@@ -72,6 +72,21 @@ def size(folder: Path) -> tuple[int, int]:
 
 
 @contextmanager
+def without_places() -> Iterator[None]:
+    """Operations are traced without the lines that they come from, which is a quarter of tracing; errors still name them."""
+    option = "jax_traceback_in_locations_limit"
+    before = jax.config.values.get(option)
+    if before is None:
+        yield
+        return
+    jax.config.update(option, 0)
+    try:
+        yield
+    finally:
+        jax.config.update(option, before)
+
+
+@contextmanager
 def compiled_anew() -> Iterator[None]:
     """Programs are compiled here, and not looked up: what XLA for CPUs has loaded from JAX's cache cannot be written again (the
     copy lacks functions, jax 0.10.1)."""

@@ -33,6 +33,13 @@ def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: 
     split = mechanics.flows["splitting"]
     if split is None:
         return None
+    name = f"kicks {coefficients.tolist()} {without_energy}"
+    if name not in mechanics.flows:  # one function for all who ask: it is traced once
+        mechanics.flows[name] = _kicked(mechanics, split, coefficients, without_energy)
+    return mechanics.flows[name]
+
+
+def _kicked(mechanics: Mechanics, split: Splitting, coefficients: np.ndarray, without_energy: bool) -> FlowMap:
     example = jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim)
     stage, start = _stages(split, without_energy)
     one = jnp.ones(())
