@@ -175,12 +175,11 @@ class _Seen(NamedTuple):
 
 
 class _Script(NamedTuple):
-    """What is known of the run, and the system to be differentiated beside the same system held fixed."""
+    """What is known of the run, and the system to be differentiated."""
 
     legs: Any  #                       the method of legs, or None
     steps: Any  #                      the method of steps, or None
-    live: Mechanics
-    still: Mechanics
+    mechanics: Mechanics
     flat: bool
     start: State
     dt: Array
@@ -189,16 +188,14 @@ class _Script(NamedTuple):
     used: Int[Array, " rows"]  #       the step of each impact; beyond the last one, num_steps
     num_steps: int
     max_impacts: int
-    bind: Any  #                       the two systems under a command, where there is a controller
+    bind: Any  #                       the system under a command, where there is a controller
     pressed: Any  #                    of a hybrid: which steps are steps and not legs
     sample: Any  #                     (row of the controller, q, p, t, step) → its row in this step
 
-    def here(self, now: _Now) -> tuple[Mechanics, Mechanics]:
-        """The system in the chart of the step, to be differentiated and held fixed."""
-        live, still = (self.live, self.still) if self.sample is None else self.bind(now.control)
-        if self.flat:
-            return live, still
-        return live.chart(now.centre), still.chart(jax.lax.stop_gradient(now.centre))
+    def here(self, now: _Now) -> Mechanics:
+        """The system in the chart of the step."""
+        mechanics = self.mechanics if self.sample is None else self.bind(now.control)
+        return mechanics if self.flat else mechanics.chart(now.centre)
 
     def end_of(self, step) -> Array:
         return self.start.t + ((step + 1) * self.dt if self.dt.ndim == 0 else jnp.cumsum(self.dt)[step])
@@ -228,25 +225,25 @@ def _script(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_ste
     method, system = eqx.combine(arrays, functions)
     n = start.q.shape[0]
     legs, steps = method.replayed_by()
-    live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
+    mechanics = method.bind(system, params, n)
     bind, sample = _controlled(method, system, params, n)
-    flat = not method.needs_chart(live)
+    flat = not method.needs_chart(mechanics)
     used = jnp.where(jnp.arange(max_impacts) < chunk.num_impacts, table.step, num_steps)
     pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
     known = (start, dt, table, chunk.states, used, num_steps, max_impacts)
-    return _Script(legs, steps, live, still, flat, *known, bind, pressed, sample)
+    return _Script(legs, steps, mechanics, flat, *known, bind, pressed, sample)
 
 
 def _begin(script: _Script) -> _Now:
     start, zero = script.start, jnp.zeros((), jnp.int32)
     q = start.q if script.flat else jnp.zeros_like(start.p)
-    control = controller_row(script.live.system, start)
+    control = controller_row(script.mechanics.system, start)
     control = control if script.sample is None else script.sample(control, start.q, start.p, start.t, zero)
-    return _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, script.live.contacts.num_faces), control)
+    return _Now(start.q, q, start.p, start.t, zero, zero, Pending.none(start.p, script.mechanics.contacts.num_faces), control)
 
 
 def _slot(script: _Script, now: _Now) -> tuple[_Now, _Seen]:
-    k = script.live.contacts.num_faces
+    k = script.mechanics.contacts.num_faces
     if script.legs is None:
         return _step(script, now, k)
     if script.pressed is None:
@@ -256,14 +253,13 @@ def _slot(script: _Script, now: _Now) -> tuple[_Now, _Seen]:
 
 
 def _controlled(method: Any, system: Any, params: Any, n: int) -> tuple[Any, Any]:
-    """The system under a command, to be differentiated and held fixed, and the controller at the start of a step."""
+    """The system under a command, and the controller at the start of a step."""
     ask, controller = sampler(system, params, n), system.controller
     if ask is None:
         return None, None
 
     def bind(row):
-        held, u = lambda u, params: method.bind(system.holding(u), params, n), controller.command(row)
-        return held(u, params), held(*jax.lax.stop_gradient((u, params)))
+        return method.bind(system.holding(controller.command(row)), params, n)
 
     def sample(row, q, p, t, step):
         return jnp.where(step % controller.every == 0, ask(row, q, p, t), row)
@@ -278,7 +274,7 @@ def _at(index: int) -> Array:
 def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     """A leg of a collision integrator."""
     method, table = script.legs, script.table
-    mechanics, still = script.here(now)
+    mechanics = script.here(now)
     if k == 0:
         out = method.replayed_flow(mechanics)(now.q, now.p, now.t, script.end_of(now.step) - now.t)
         return _ended(script, mechanics, now, out.q, out.p, script.end_of(now.step), _no_impact(now, k), 0)
@@ -289,8 +285,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     scale = jnp.where(pending.active, table.scale[behind], 0.0)
     balance = pending.active & table.balanced[behind]
 
-    def equations(x, mechanics, now, t_end):  # (1), (2)
-        pending = now.pending
+    def equations(x):  # (1), (2)
         out = method.replayed_flow(mechanics)(now.q, now.p + x[1] * pending.direction, now.t, x[0])
         gaps = mechanics.contacts.gaps(out.q, now.t + x[0])
         gap = jnp.sum(jnp.where(jnp.arange(gaps.shape[0]) == table.closing[ahead], gaps, 0.0))
@@ -299,12 +294,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
         return jnp.stack([first, second]), (out.q, out.p, out.energy_end)
 
     length = jnp.where(hits, table.t[ahead], t_end) - now.t
-    fixed_now, fixed_end = jax.lax.stop_gradient((now, t_end))
-    (s, kappa), (q, p, energy_end) = polish(
-        lambda x: equations(x, mechanics, now, t_end),
-        lambda x: equations(x, still, fixed_now, fixed_end),
-        jnp.stack([length, scale]),
-    )
+    (s, kappa), (q, p, energy_end) = polish(equations, jnp.stack([length, scale]))
     t = now.t + s
     impact = Pending.none(now.p, k)
     through = mechanics.system.transmits and method.crossing == "free"  # a crossing without an impulse
@@ -338,7 +328,7 @@ def _leg(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
 
 def _step(script: _Script, now: _Now, k: int) -> tuple[_Now, _Seen]:
     """A step of a timestepping method."""
-    mechanics, _ = script.here(now)
+    mechanics = script.here(now)
     table = ImpactTable.empty(1, now.centre.shape[0], k, now.p.shape[0])
     t_end, zero = script.end_of(now.step), jnp.zeros((), jnp.int32)
     dt = script.length_of(now.step)
