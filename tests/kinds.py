@@ -152,7 +152,7 @@ INERTIA = jnp.array([0.3, 0.5, 0.7])
 
 
 def turned(q, x):
-    """A vector of the body, in space."""
+    """Vectors of the body, in space, along the last axis."""
     w, r = q[0], q[1:4]
     return x + 2 * jnp.cross(r, jnp.cross(r, x) + w * x)
 
@@ -166,7 +166,7 @@ TIPS = 0.3 * jnp.array([[1.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1
 
 
 def _heights(q):
-    return jnp.stack([q[6] + turned(q, tip)[2] for tip in TIPS])
+    return q[6] + turned(q, TIPS)[:, 2]
 
 
 def rotations() -> Kind:
@@ -179,7 +179,7 @@ def rotations() -> Kind:
 
 
 def _tip_slips(q):
-    return jnp.stack([(q[4:] + turned(q, tip))[:2] for tip in TIPS])
+    return (q[4:] + turned(q, TIPS))[:, :2]
 
 
 def rough_rotations() -> Kind:

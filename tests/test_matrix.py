@@ -86,6 +86,12 @@ def _works(kind: str, method: str, verb: str) -> bool:
     return refusal(_needs(kind), _method(kind, method), verb) is None
 
 
+def _is_refused(call) -> None:
+    """A cell that does not work says so, and what would."""
+    with pytest.raises(carom.InputError, match=r"choose|no method of carom"):
+        call()
+
+
 @pytest.mark.parametrize(("kind", "method"), CELLS)
 def test_what_is_refused_is_refused_before_anything_runs(kind, method, monkeypatch):
     k, way = _kind(kind), _method(kind, method)
@@ -102,8 +108,7 @@ def test_what_is_refused_is_refused_before_anything_runs(kind, method, monkeypat
     for verb, call in verbs.items():
         if _works(kind, method, verb) or (verb == "gradients" and _needs(kind) != k.system.needs):
             continue  # a pure rollout sees no values: what only they show is the caller's part
-        with pytest.raises(carom.InputError, match=r"choose|no method of carom"):
-            call()
+        _is_refused(call)
 
 
 def test_a_rule_that_cannot_step_what_has_no_mass_says_which_can():
@@ -125,7 +130,7 @@ def test_the_matrix_is_mostly_filled():
 @pytest.mark.parametrize(("kind", "method"), _marked(CELLS, SAMPLE))
 def test_solve(kind, method):
     if not _works(kind, method, "solve"):
-        pytest.skip("refused, see above")
+        return _is_refused(lambda: _run(kind, method))
     k, run = _kind(kind), _run(kind, method)
     assert run.status.ok and len(run.impacts) >= k.hits
     scale = 1 + np.abs(_reference(kind)).max()
@@ -136,42 +141,62 @@ def test_solve(kind, method):
         assert run.smallest_gap.min() > -1e-9
 
 
+def _told(kind: str):
+    """What only values show, directions without mass, a pure function has to be told."""
+    k = _kind(kind)
+    return check_problem(k.system, k.q0, k.v0, k.params).system
+
+
 def _derivative(kind: str, method: str):
     k, way = _kind(kind), _method(kind, method)
+    system = _told(kind)
     weights = jnp.asarray(np.random.default_rng(0).normal(size=len(k.q0)))
     size = jnp.ones_like(jnp.asarray(k.params[k.by], float))
     x0 = float(np.ravel(k.params[k.by])[0])
 
     def end(x):
         params = {**k.params, k.by: x * size}
-        run = carom.rollout(k.system, way, k.q0, k.v0, dt=k.dt, num_steps=k.num_steps, params=params, max_impacts=16)
+        run = carom.rollout(system, way, k.q0, k.v0, dt=k.dt, num_steps=k.num_steps, params=params, max_impacts=16)
         return run.q[-1] @ weights
 
-    return jax.jit(end), x0
+    return end, x0
 
 
 @pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("restitution", "MoreauJean"), ("elastic", "EventDriven")}))
 def test_gradients(kind, method):
-    if not _works(kind, method, "gradients") or (_needs(kind) - _kind(kind).system.needs) & {"massless"}:
-        pytest.skip("refused, or a system whose massless directions a pure function has to be told")
     end, x = _derivative(kind, method)
-    forwards = jax.jit(jax.jacfwd(end))(x)
-    backwards = jax.jit(jax.grad(end))(x)
+    if not _works(kind, method, "gradients"):  # by `solve` where only values show why
+        told = _told(kind).needs == _needs(kind)
+        return _is_refused((lambda: end(x)) if told else (lambda: _run(kind, method)))
+    value, forwards, backwards = _both_ways(end, x)
     step = 1e-6 * max(1.0, abs(x))
-    differences = (end(x + step) - end(x - step)) / (2 * step)
+    there, ahead, behind = jax.jit(jax.vmap(end))(jnp.array([x, x + step, x - step]))
+    differences = (ahead - behind) / (2 * step)
     assert jnp.isfinite(forwards) and float(forwards) == pytest.approx(float(backwards), rel=1e-9, abs=1e-12)
     assert float(forwards) == pytest.approx(float(differences), rel=1e-4, abs=1e-7)  # 1e-6 of the step, and its square
-    many = jax.vmap(end)(jnp.array([x, x + step]))
-    assert float(many[0]) == pytest.approx(float(end(x)), rel=1e-9)
+    assert float(there) == pytest.approx(float(value), rel=1e-9)
+
+
+def _both_ways(end, x):
+    """The value and its derivatives, forwards and backwards, of one run: its program is compiled once, and not for each."""
+
+    @jax.jit
+    def all_of_it(x):
+        value, slope = jax.linearize(end, x)
+        return value, slope(1.0), jax.linear_transpose(slope, x)(1.0)[0]
+
+    return all_of_it(x)
 
 
 @pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("friction", "MoreauJean")}))
 def test_ensemble(kind, method):
-    if not _works(kind, method, "ensemble"):
-        pytest.skip("refused, see above")
-    k, run = _kind(kind), _run(kind, method)
+    k = _kind(kind)
     starts = np.stack([k.v0, 1.01 * np.asarray(k.v0, float), k.v0])
-    lanes = carom.ensemble(k.system, _method(kind, method), [k.q0], starts, dt=k.dt, num_steps=k.num_steps, params=k.params)
+    options = {"dt": k.dt, "num_steps": k.num_steps, "params": k.params}
+    many = lambda: carom.ensemble(k.system, _method(kind, method), [k.q0], starts, **options)  # noqa: E731
+    if not _works(kind, method, "ensemble"):
+        return _is_refused(many)
+    lanes, run = many(), _run(kind, method)
     assert lanes.ok.all() and lanes.num_impacts[0] == len(run.impacts)
     np.testing.assert_allclose(lanes.q_end[[0, 2]], np.stack([run.q[-1]] * 2), atol=1e-9)
     if np.any(np.asarray(k.v0) != 0):
@@ -180,9 +205,9 @@ def test_ensemble(kind, method):
 
 @pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("hamiltonian", "EventDriven"), ("joints", "MoreauJean")}))
 def test_checkpoint(kind, method, tmp_path):
-    if not _works(kind, method, "checkpoint"):
-        pytest.skip("refused, see above")
     every = _kind(kind).num_steps // 3
+    if not _works(kind, method, "checkpoint"):
+        return _is_refused(lambda: _run(kind, method, checkpoint=tmp_path / "run.zarr", every=every))
     first = _run(kind, method, checkpoint=tmp_path / "run.zarr", every=every)
     again = _run(kind, method, checkpoint=tmp_path / "run.zarr", every=every)
     np.testing.assert_array_equal(first.q, again.q)
@@ -210,14 +235,18 @@ def test_sweep(kind, method):
 @pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("elastic", "VariationalCollision")}))
 def test_dense_output(kind, method):
     if not _works(kind, method, "solve"):
-        pytest.skip("refused, see above")
-    k, run = _kind(kind), _run(kind, method)
-    if not _works(kind, method, "dense output") or "rotations" in k.system.needs:
+        return _is_refused(lambda: _run(kind, method))
+    run = _run(kind, method)
+    if not _works(kind, method, "dense output"):
         with pytest.raises(carom.InputError, match="dense output"):
             run.dense.q(run.t)
         return
-    inside = run.t[5] + 1e-9  # just after a point of the grid, before anything is hit
-    np.testing.assert_allclose(run.dense.q([inside])[0], run.q[5] + 1e-9 * run.v[5], atol=1e-8)
+    after, space = 1e-9, run.system.space  # just after a point of the grid, before anything is hit
+    rate = run.v[5] if space is None else space.push(jnp.asarray(run.q[5]), jnp.asarray(run.v[5]))
+    np.testing.assert_allclose(run.dense.q([run.t[5] + after])[0], run.q[5] + after * np.asarray(rate), atol=1e-8)
+    halfway = run.dense.q([0.5 * (run.t[5] + run.t[6])])[0]
+    between = 0.5 * (run.q[5] + run.q[6])
+    assert np.abs(halfway - between).max() < 0.3 * np.abs(run.q[6] - run.q[5]).max() + 1e-9  # it bends less than it moves
 
 
 def test_the_table_in_the_documentation_is_what_is_declared():

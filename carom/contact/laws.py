@@ -34,6 +34,7 @@ from jaxtyping import Array, Bool, Float
 from carom.numerics import complementarity
 from carom.numerics.complementarity import Multipliers, friction_derivative, normal_derivative, normal_impulses
 from carom.numerics.friction import small
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matvec
 from carom.xla.trees import choose
 
@@ -128,7 +129,7 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool, p
     """One round: the impulses of the members, whether it was elastic, whether its solve converged."""
     k, m = closed.slides.shape
     if m == 0:
-        solution = normal_impulses(closed.delassus, rates, members)
+        solution = (held_fixed(normal_impulses) if differentiable else normal_impulses)(closed.delassus, rates, members)
         lam = solution.value
         if differentiable:
             lam = normal_derivative(lam, closed.delassus, rates, members)
@@ -145,7 +146,8 @@ def _round(closed: Closed, rates: Array, members: Array, differentiable: bool, p
     tolerance = 1e-14 * jnp.sum(approach**2 / jnp.diagonal(closed.delassus)[:k])
     target = -closed.restitution * approach
     if poisson:
-        share, law = largest_share(lambda share: _two_phases(closed, rates, share, members, False), gain, tolerance)
+        search = lambda tolerance: largest_share(lambda s: _two_phases(closed, rates, s, members, False), gain, tolerance)  # noqa: E731
+        share, law = (held_fixed(search) if differentiable else search)(tolerance)
         if differentiable:  # a share below 1 depends on everything: no derivative, rather than a wrong one
             known = jnp.where(share >= 1.0, 1.0, jnp.nan)
             law = law._replace(value=known * _two_phases(closed, rates, 1.0, members, True).value)
@@ -179,9 +181,9 @@ def friction_impulses(G, rates, target, friction, members) -> Multipliers:
 
 def friction_law(G, rates, target, friction, members, differentiable: bool = False) -> Multipliers:
     """s⁺ ≥ target, complementary, with Coulomb's law. `differentiable`: the same numbers with their exact first derivatives."""
-    solution = friction_impulses(G, rates, target, friction, members)
     if not differentiable:
-        return solution
+        return friction_impulses(G, rates, target, friction, members)
+    solution = held_fixed(friction_impulses)(G, rates, target, friction, members)
     if rates.shape[0] == members.shape[0]:
         return solution._replace(value=normal_derivative(solution.value, G, rates - target, members))
     return solution._replace(value=friction_derivative(solution.value, G, rates, target, friction, members))
@@ -194,9 +196,11 @@ def law_without_gain(G, rates, target, friction, members, gain, tolerance, diffe
     opening, no share is looked for."""
     idle = jnp.max(jnp.where(members, jnp.abs(target), 0.0)) <= NO_TARGET * jnp.max(jnp.abs(rates))
     tolerance = jnp.where(idle, jnp.inf, tolerance)
-    share, solution = largest_share(lambda share: friction_impulses(G, rates, share * target, friction, members), gain, tolerance)
+    law = lambda share: friction_impulses(G, rates, share * target, friction, members)  # noqa: E731
+    search = lambda tolerance: largest_share(law, gain, tolerance)  # noqa: E731
     if not differentiable:
-        return solution
+        return search(tolerance)[1]
+    share, solution = held_fixed(search)(tolerance)
 
     def impulses(share):
         if rates.shape[0] == members.shape[0]:
@@ -205,7 +209,6 @@ def law_without_gain(G, rates, target, friction, members, gain, tolerance, diffe
 
     # A share between 0 and 1 is where the gain passes through zero: the implicit function theorem gives its derivative, the states
     # of the contacts (open, sticking, sliding) kept.
-    share = jax.lax.stop_gradient(share)
     excess, slope = jax.jvp(lambda share: gain(impulses(share)), (share,), (jnp.ones_like(share),))
     excess, slope = excess - jax.lax.stop_gradient(excess), jax.lax.stop_gradient(slope)
     limited = (share > 0.0) & (share < 1.0) & (slope != 0.0)

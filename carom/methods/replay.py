@@ -173,13 +173,13 @@ def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int, slots: 
 def _begin(script: Script) -> Now:
     start, zero = script.start, jnp.zeros((), jnp.int32)
     q = start.q if script.flat else jnp.zeros_like(start.p)
-    control = controller_row(script.live.system, start)
+    control = controller_row(script.mechanics.system, start)
     control = control if script.sample is None else script.sample(control, start.q, start.p, start.t, zero)
-    return Now(start.q, q, start.p, start.t, zero, zero, zero, Pending.none(start.p, script.live.contacts.num_faces), control)
+    return Now(start.q, q, start.p, start.t, zero, zero, zero, Pending.none(start.p, script.mechanics.contacts.num_faces), control)
 
 
 def _slot(script: Script, now: Now) -> tuple[Now, Seen]:
-    k = script.live.contacts.num_faces
+    k = script.mechanics.contacts.num_faces
     if script.legs is None:
         return _step(script, now, k)
     if script.pressed is None:
@@ -195,7 +195,7 @@ def _at(index: int) -> Array:
 def _leg(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
     """A leg of a collision integrator."""
     method, table = script.legs, script.table
-    mechanics, still = script.here(now)
+    mechanics = script.here(now)
     if k == 0:
         out = method.replayed_flow(mechanics)(now.q, now.p, now.t, script.end_of(now.part) - now.t)
         return _ended(script, mechanics, now, out.q, out.p, script.end_of(now.part), _no_impact(now, k), 0)
@@ -206,8 +206,7 @@ def _leg(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
     scale = jnp.where(pending.active, table.scale[behind], 0.0)
     balance = pending.active & table.balanced[behind]
 
-    def equations(x, mechanics, now, t_end):  # (1), (2)
-        pending = now.pending
+    def equations(x):  # (1), (2)
         out = method.replayed_flow(mechanics)(now.q, now.p + x[1] * pending.direction, now.t, x[0])
         gaps = mechanics.contacts.gaps(out.q, now.t + x[0])
         gap = jnp.sum(jnp.where(jnp.arange(gaps.shape[0]) == table.closing[ahead], gaps, 0.0))
@@ -216,12 +215,7 @@ def _leg(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
         return jnp.stack([first, second]), (out.q, out.p, out.energy_end)
 
     length = jnp.where(hits, table.t[ahead], t_end) - now.t
-    fixed_now, fixed_end = jax.lax.stop_gradient((now, t_end))
-    (s, kappa), (q, p, energy_end) = polish(
-        lambda x: equations(x, mechanics, now, t_end),
-        lambda x: equations(x, still, fixed_now, fixed_end),
-        jnp.stack([length, scale]),
-    )
+    (s, kappa), (q, p, energy_end) = polish(equations, jnp.stack([length, scale]))
     t = now.t + s
     impact = Pending.none(now.p, k)
     through = mechanics.system.transmits and method.crossing == "free"  # a crossing without an impulse
@@ -255,7 +249,7 @@ def _leg(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
 
 def _step(script: Script, now: Now, k: int) -> tuple[Now, Seen]:
     """A step of a timestepping method."""
-    mechanics, _ = script.here(now)
+    mechanics = script.here(now)
     table = ImpactTable.empty(1, now.centre.shape[0], k, now.p.shape[0])
     t_end, zero = script.end_of(now.part), jnp.zeros((), jnp.int32)
     dt = script.length_of(now.part)

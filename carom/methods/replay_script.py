@@ -40,12 +40,11 @@ class Seen(NamedTuple):
 
 
 class Script(NamedTuple):
-    """What is known of the run, and the system to be differentiated beside the same system held fixed."""
+    """What is known of the run, and the system to be differentiated."""
 
     legs: Any  #                       the method of legs, or None
     steps: Any  #                      the method of steps, or None
-    live: Mechanics
-    still: Mechanics
+    mechanics: Mechanics
     flat: bool
     start: State
     dt: Array
@@ -54,17 +53,15 @@ class Script(NamedTuple):
     used: Int[Array, " rows"]  #       the part (the step) of each impact; beyond the last one, none
     num_steps: int
     max_impacts: int
-    bind: Any  #                       the two systems under a command, where there is a controller
+    bind: Any  #                       the system under a command, where there is a controller
     pressed: Any  #                    of a hybrid: which steps are steps and not legs
     sample: Any  #                     (row of the controller, q, p, t, step) → its row in this step
     parts: Parts | None  #             the parts of the steps of the grid, whose lengths are fixed fractions of them
 
-    def here(self, now: Now) -> tuple[Mechanics, Mechanics]:
-        """The system in the chart of the step, to be differentiated and held fixed."""
-        live, still = (self.live, self.still) if self.sample is None else self.bind(now.control)
-        if self.flat:
-            return live, still
-        return live.chart(now.centre), still.chart(jax.lax.stop_gradient(now.centre))
+    def here(self, now: Now) -> Mechanics:
+        """The system in the chart of the step."""
+        mechanics = self.mechanics if self.sample is None else self.bind(now.control)
+        return mechanics if self.flat else mechanics.chart(now.centre)
 
     def end_of(self, part) -> Array:
         if self.parts is None:
@@ -103,12 +100,12 @@ def script_of(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_s
     method, system = eqx.combine(arrays, functions)
     n = start.q.shape[0]
     legs, steps = method.replayed_by()
-    live, still = method.bind(system, params, n), method.bind(system, jax.lax.stop_gradient(params), n)
+    mechanics = method.bind(system, params, n)
     bind, sample = _controlled(method, system, params, n)
-    flat, parts = not method.replayed_in_chart(live), chunk.parts
+    flat, parts = not method.replayed_in_chart(mechanics), chunk.parts
     pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
     known = (start, dt, table, chunk.states, table.step, num_steps, max_impacts)
-    script = Script(legs, steps, live, still, flat, *known, bind, pressed, sample, parts)
+    script = Script(legs, steps, mechanics, flat, *known, bind, pressed, sample, parts)
     where, beyond = table.step, num_steps
     if parts is not None:
         ends = jnp.where(jnp.arange(len(parts.end)) < parts.count, jax.vmap(script.end_of)(jnp.arange(len(parts.end))), jnp.inf)
@@ -119,14 +116,13 @@ def script_of(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_s
 
 
 def _controlled(method: Any, system: Any, params: Any, n: int) -> tuple[Any, Any]:
-    """The system under a command, to be differentiated and held fixed, and the controller at the start of a step."""
+    """The system under a command, and the controller at the start of a step."""
     ask, controller = sampler(system, params, n), system.controller
     if ask is None:
         return None, None
 
     def bind(row):
-        held, u = lambda u, params: method.bind(system.holding(u), params, n), controller.command(row)
-        return held(u, params), held(*jax.lax.stop_gradient((u, params)))
+        return method.bind(system.holding(controller.command(row)), params, n)
 
     def sample(row, q, p, t, step):
         return jnp.where(step % controller.every == 0, ask(row, q, p, t), row)

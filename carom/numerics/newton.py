@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import inverse, matvec, solve
 
 
@@ -21,7 +22,6 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
     The iteration itself is not differentiated. The last step, x − J⁻¹ r(x), is: at the root it carries the exact
     first derivative of x with respect to everything the residual closes over, in forward and in reverse mode.
     """
-    frozen = jax.lax.stop_gradient
     eps = float(jnp.finfo(guess.dtype).eps)
 
     def unfinished(carry):
@@ -31,16 +31,17 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
 
     def improve(carry):
         x, size, _, count = carry
-        value, jacobian = frozen(residual(x)), frozen(jax.jacfwd(residual)(x))
-        update = solve(jacobian, value)
+        update = solve(jax.jacfwd(residual)(x), residual(x))
         x = x - update
         return x, jnp.max(jnp.abs(update)) / (jnp.max(jnp.abs(x)) + 1e-300), size, count + 1
 
-    large = jnp.asarray(jnp.inf, guess.dtype)
-    start = frozen(guess)
-    x, size, _, _ = jax.lax.while_loop(unfinished, improve, (start, large, large, 0))
-    x = frozen(x)
-    jacobian = frozen(jax.jacfwd(residual)(x))
+    @held_fixed
+    def solved(guess):
+        large = jnp.asarray(jnp.inf, guess.dtype)
+        x, size, _, _ = jax.lax.while_loop(unfinished, improve, (guess, large, large, 0))
+        return x, size, jax.jacfwd(residual)(x)
+
+    x, size, jacobian = solved(guess)
     x = x - solve(jacobian, residual(x))
     return Root(x, (size <= eps**0.5) & jnp.all(jnp.isfinite(x)))  # the last step is quadratic: it squares √eps
 
@@ -53,40 +54,34 @@ def implicit_root(residual: Callable[[Array], Array], guess: Float[Array, " n"])
 
 def damped_newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_iterations: int = 100) -> Root:
     """`newton` from a poor guess: a step that leaves the domain of the residual or makes it larger is halved."""
-    frozen = jax.lax.stop_gradient
-    value_at = lambda x: frozen(residual(x))  # noqa: E731
     size_of = lambda value: jnp.max(jnp.abs(value))  # noqa: E731
 
     def improve(carry):
         x, value, _, count = carry
-        update = solve(frozen(jax.jacfwd(residual)(x)), value)
+        update = solve(jax.jacfwd(residual)(x), value)
 
         def worse(trial):
             share, halvings = trial
-            there = size_of(value_at(x - share * update))
+            there = size_of(residual(x - share * update))
             return ~(there < size_of(value)) & (halvings < 40)
 
         share, _ = jax.lax.while_loop(worse, lambda trial: (0.5 * trial[0], trial[1] + 1), (jnp.ones_like(value[0]), 0))
         x = x - share * update
-        return x, value_at(x), size_of(share * update) / (size_of(x) + 1e-300), count + 1
+        return x, residual(x), size_of(share * update) / (size_of(x) + 1e-300), count + 1
 
-    start = frozen(guess)
     large, eps = jnp.asarray(jnp.inf, guess.dtype), float(jnp.finfo(guess.dtype).eps)
     going = lambda carry: (carry[2] > eps**0.5) & (carry[3] < max_iterations)  # noqa: E731
-    x, _, _, _ = jax.lax.while_loop(going, improve, (start, value_at(start), large, 0))
-    return newton(residual, x)
+    near = held_fixed(lambda x: jax.lax.while_loop(going, improve, (x, residual(x), large, 0))[0])
+    return newton(residual, near(guess))
 
 
-def polish(
-    residual: Callable[[Array], tuple[Array, Any]], frozen: Callable[[Array], tuple[Array, Any]], x: Float[Array, " n"]
-) -> tuple[Float[Array, " n"], Any]:
+def polish(residual: Callable[[Array], tuple[Array, Any]], x: Float[Array, " n"]) -> tuple[Float[Array, " n"], Any]:
     """A known root x of `residual`, which returns (value, extra): the same numbers, now with their exact first derivatives.
 
-    One Newton step for x, and the extra moved along with it; both corrections are zero, their derivatives are not. `frozen` is the
-    same function closed over constants, for the Jacobian: it need not be differentiated again.
+    One Newton step for x, and the extra moved along with it; both corrections are zero, their derivatives are not.
     """
     x = jax.lax.stop_gradient(x)
-    jacobian, slopes = jax.jacfwd(frozen)(x)
+    jacobian, slopes = held_fixed(jax.jacfwd(residual))(x)
     value, extra = residual(x)
     step = -matvec(inverse(jacobian), value)
     return x + step, jax.tree.map(lambda base, slope: base + slope @ step, extra, slopes)
@@ -95,7 +90,7 @@ def polish(
 def polish_root(residual: Callable[[Array], Array], x: Float[Array, " n"]) -> Float[Array, " n"]:
     """A known root x of `residual`: the same numbers, now with their exact first derivatives, by one step of Newton's method."""
     x = jax.lax.stop_gradient(x)
-    return x - solve(jax.lax.stop_gradient(jax.jacfwd(residual)(x)), residual(x))
+    return x - solve(held_fixed(jax.jacfwd(residual))(x), residual(x))
 
 
 def scalar_root(function: Callable[[Array], Array], guess: Float[Array, ""]) -> Float[Array, ""]:
@@ -103,23 +98,23 @@ def scalar_root(function: Callable[[Array], Array], guess: Float[Array, ""]) -> 
 
     Doubled until the sign changes, halved down to rounding, and finished by one differentiable step of Newton's method.
     """
-    frozen = jax.lax.stop_gradient
-
-    def value(x):
-        return frozen(function(x))
 
     def outside(carry):
         high, count = carry
-        return (value(high) < 0) & (count < 60)
+        return (function(high) < 0) & (count < 60)
 
     def halve(_, ends):
         low, high = ends
         middle = 0.5 * (low + high)
-        inside = value(middle) < 0
+        inside = function(middle) < 0
         return jnp.where(inside, middle, low), jnp.where(inside, high, middle)
 
-    high, _ = jax.lax.while_loop(outside, lambda carry: (2 * carry[0], carry[1] + 1), (frozen(guess), 0))
-    low, high = jax.lax.fori_loop(0, 60, halve, (jnp.zeros_like(high), high))
-    x = frozen(0.5 * (low + high))
-    slope = frozen(jax.jvp(function, (x,), (jnp.ones_like(x),))[1])
+    @held_fixed
+    def solved(guess):
+        high, _ = jax.lax.while_loop(outside, lambda carry: (2 * carry[0], carry[1] + 1), (guess, 0))
+        low, high = jax.lax.fori_loop(0, 60, halve, (jnp.zeros_like(high), high))
+        x = 0.5 * (low + high)
+        return x, jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
+
+    x, slope = solved(guess)
     return x - function(x) / jnp.where(slope != 0, slope, 1.0)

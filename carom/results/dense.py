@@ -2,6 +2,9 @@
 
 Timestepping methods leave polynomials in each step (`StepRecord`). A collision integrator leaves states, at the points of the grid
 and just after each impact; between two of them its own flow, over a part of a step, says where the motion is.
+
+On rotations and rigid motions the polynomials are coordinates of a chart around the start c of the step: the body is at
+retract(c, x(t)), with the velocity D(x) ẋ. So poses are poses, and velocities belong to them, at every instant.
 """
 
 from dataclasses import dataclass
@@ -31,19 +34,21 @@ class Dense:
     forces: np.ndarray  #      [N, s, r]
     totals: np.ndarray  #      [N + 1, r]    the interaction at the points of the grid, without the impacts of flights
     flight: "Flight | None"  # what is known of steps that were flown
+    space: Any = None  #       of rotations, where q has more entries than v; None for vectors
 
     @staticmethod
     def of(solution: Any) -> "Dense":
         record, method = solution.record, solution.method
-        steps, n = len(solution.t) - 1, solution.q.shape[1]
+        steps, n = len(solution.t) - 1, solution.p.shape[1]
         offered = "dense output" in method.offers
         flies = offered and method.replayed_by()[0] is not None
         knows = flies or (record is not None and offered)
-        if solution.num_steps != steps or solution.p.shape[1] != n or not knows:
+        if solution.num_steps != steps or not knows:
             raise InputError(
-                "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid, on a Euclidean "
-                "space; a run that was loaded also needs to be told its method: carom.load(path, system=…, method=…)"
+                "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid; "
+                "a run that was loaded also needs to be told its method: carom.load(path, system=…, method=…)"
             )
+        space = solution.system.space if solution.q.shape[1] != n else None
         contacts = solution.system.contacts
         if flies and any(c.obstacle for c in contacts) and (record is not None or any(c.rough for c in contacts)):
             raise InputError("dense output of flights does not tell the faces of an obstacle apart: use one Contact per face")
@@ -53,23 +58,31 @@ class Dense:
             nothing, r = np.full((steps, 1, n), np.nan), flight.impulses.shape[1]
             return Dense(
                 solution.t, np.zeros(1), solution.q[:-1], nothing, np.zeros((steps, 1, r)),
-                np.zeros((steps + 1, r)), flight,
+                np.zeros((steps + 1, r)), flight, space,
             )  # fmt: skip
         nodes = method.nodes
         weights = integrals(nodes, np.ones(1))[0]
         gained = record.impulses + np.diff(solution.t)[:, None] * np.einsum("s,asr->ar", weights, record.forces)
         totals = np.concatenate([np.zeros((1, gained.shape[1])), np.cumsum(gained, axis=0)])
-        return Dense(solution.t, nodes, solution.q[:-1], record.velocities, record.forces, totals, flight)
+        return Dense(solution.t, nodes, solution.q[:-1], record.velocities, record.forces, totals, flight, space)
 
     def q(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
-        moved = np.einsum("as,asn->an", integrals(self.nodes, part), self.velocities[step])
-        held = self.starts[step] + np.diff(self.t)[step, None] * moved
+        starts, moved = self.starts[step], self._moved(step, part)
+        held = starts + moved if self.space is None else np.array(_placed(self.space, starts, moved))
         return self._or_flown(t, held, 0)
 
     def v(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
-        return self._or_flown(t, np.einsum("as,asn->an", lagrange_basis(self.nodes, part), self.velocities[step]), 1)
+        held = np.einsum("as,asn->an", lagrange_basis(self.nodes, part), self.velocities[step])
+        if self.space is not None:
+            held = np.array(_body_velocities(self.space, self._moved(step, part), held))
+        return self._or_flown(t, held, 1)
+
+    def _moved(self, step: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """From the start of the step to there: the integral of the velocities."""
+        moved = np.einsum("as,asn->an", integrals(self.nodes, part), self.velocities[step])
+        return np.diff(self.t)[step, None] * moved
 
     def force(self, t: Any) -> np.ndarray:
         """Contact forces; impulses are not forces."""
@@ -137,6 +150,16 @@ class Flight:
         return self.impulses[np.searchsorted(self.impact_t, t, side="right")]
 
 
+@eqx.filter_jit
+def _placed(space, centres, x):
+    return jax.vmap(lambda centre, x: space.normalised(space.retract(centre, x)))(centres, x)
+
+
+@eqx.filter_jit
+def _body_velocities(space, x, rates):
+    return jax.vmap(space.chart_velocity)(x, rates)
+
+
 def _times(t: Any) -> np.ndarray:
     return np.atleast_1d(np.asarray(t, float))
 
@@ -145,13 +168,15 @@ def _times(t: Any) -> np.ndarray:
 def _flown(method, system, params, q, p, t, s, commands):
     """The flow over parts of steps."""
     plain = None if system.controller is not None else method.bind(system, params, q.shape[1])
-    if plain is not None:
+    if plain is not None and not method.needs_chart(plain):
         method.flow(plain)  # kept there: what is made inside of the map stays inside
 
     def one(q, p, t, s, u):
         mechanics = method.bind(system.holding(u), params, q.shape[0]) if plain is None else plain
-        out = method.flow(mechanics)(q, p, t, s)
-        return out.q, mechanics.velocity(out.q, out.p, t + s)
+        here = mechanics.chart(q) if method.needs_chart(mechanics) else mechanics
+        out = method.flow(here)(here.functions.coordinates(q), p, t, s)
+        q, p = here.place(out.q, out.p)
+        return q, mechanics.velocity(q, p, t + s)
 
     return jax.lax.map(lambda args: one(*args), (q, p, t, s, commands), batch_size=256)
 

@@ -57,7 +57,7 @@ def _check_impulses(system: System, params: Any, q: Any, v: Any, t: Any) -> None
             raise InputError(f"{name}: at speed {SPEEDS[1:][wrong][0]:.6g} its {OUTSIDE}")
 
 
-@eqx.filter_jit
+@keep
 def _along_approaches(system: System, params: Any, q, v, t, speeds: jax.Array) -> jax.Array:
     """Restitution of all faces, each approached with these speeds; not a number where the law gives none."""
     m = system.bind(params, q.shape[0])

@@ -87,6 +87,11 @@ class _Group(Space):
             return _each_node(lambda x, p: jnp.linalg.solve(self._by_derivative(x).T, p), x, p)
         return self._cayley_momentum(x, p)
 
+    def chart_bending(self, x: Array, rates: Array) -> Array:
+        if not self._is_cayley:
+            return jax.jvp(lambda x: self.chart_velocity(x, rates), (x,), (rates,))[1]
+        return self._cayley_bending(x, rates)
+
     @abstractmethod
     def _cayley_velocity(self, x: Array, rates: Array) -> Array: ...
 
@@ -95,6 +100,9 @@ class _Group(Space):
 
     @abstractmethod
     def _cayley_momentum(self, x: Array, p: Array) -> Array: ...
+
+    @abstractmethod
+    def _cayley_bending(self, x: Array, rates: Array) -> Array: ...
 
 
 def _each_node(function, x, y):
@@ -107,6 +115,12 @@ def _each_node(function, x, y):
 def _turn_velocity(omega, rates):
     factor = 1.0 / (1.0 + 0.25 * dot(omega, omega))
     return scale(factor, add(rates, scale(-0.5, cross(omega, rates))))
+
+
+def _turn_bending(omega, rates):
+    """Of D ω̇ = (ω̇ − ½ω × ω̇)/c nothing changes but c: Ḋ ω̇ = −ċ/c D ω̇, ċ = ½ω·ω̇."""
+    factor = 1.0 / (1.0 + 0.25 * dot(omega, omega))
+    return scale(-0.5 * dot(omega, rates) * factor, _turn_velocity(omega, rates))
 
 
 def _turn_rates(omega, v, sign=1.0):
@@ -184,6 +198,12 @@ class SO3(_Group):
 
     def _cayley_momentum(self, x: Array, p: Array) -> Array:
         return join(_turn_rates(split(x), split(p), -1.0))
+
+    def _cayley_bending(self, x: Array, rates: Array) -> Array:
+        return join(_turn_bending(split(x), split(rates)))
+
+    def transport(self, v: Array, p: Array) -> Array:
+        return join(cross(split(p), split(v)))  # Euler: μ × ω
 
     def normalised(self, q: Array) -> Array:
         return join(renormalise(split(q)))
@@ -274,6 +294,18 @@ class SE3(_Group):
         lever = cayley_shift(omega, gamma)
         turning = _turn_rates(omega, add(mu, scale(-0.5, cross(lever, nu))), -1.0)
         return join(turning, add(nu, scale(-0.5, cross(omega, nu))))
+
+    def _cayley_bending(self, x: Array, rates: Array) -> Array:
+        (omega, gamma), (turning, shifting) = _halves(x), _halves(rates)
+        along = add(shifting, scale(0.5, cross(turning, cayley_shift(omega, gamma))))
+        # u = (I + ½ω̂)⁻¹ along and ṡ = (I − ½ω̂)⁻¹ along, so (I + ½ω̂)u̇ = ½ω̇ × (ṡ − u).
+        apart = add(cayley_shift(omega, along), scale(-1.0, cayley_shift(scale(-1.0, omega), along)))
+        bending = cayley_shift(scale(-1.0, omega), scale(0.5, cross(turning, apart)))
+        return join(_turn_bending(omega, turning), bending)
+
+    def transport(self, v: Array, p: Array) -> Array:
+        (omega, gamma), (mu, nu) = _halves(v), _halves(p)
+        return join(add(cross(mu, omega), cross(nu, gamma)), cross(nu, omega))  # Kirchhoff: μ × ω + ν × γ, ν × ω
 
     def normalised(self, q: Array) -> Array:
         parts = split(q)

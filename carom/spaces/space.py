@@ -72,6 +72,14 @@ class Space(eqx.Module):
         """D(x)⁻ᵀ p: the momentum whose covector in the chart is p."""
 
     @abstractmethod
+    def chart_bending(self, x: Float[Array, " dim"], rates: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """Ḋ ẋ: what the velocity D(x) ẋ changes by while ẋ stays as it is."""
+
+    @abstractmethod
+    def transport(self, v: Float[Array, " dim"], p: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """ad*_v p: how the body momentum of what is free changes, because the body turns: ṗ = ad*_v p + push."""
+
+    @abstractmethod
     def normalised(self, q: Float[Array, " size"]) -> Float[Array, " size"]:
         """q without what rounding has added to it: quaternions of length 1."""
 
@@ -149,6 +157,12 @@ class Euclidean(Space):
     def chart_momentum(self, x: Float[Array, " n"], p: Float[Array, " n"]) -> Float[Array, " n"]:
         return p
 
+    def chart_bending(self, x: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jnp.zeros_like(rates)
+
+    def transport(self, v: Float[Array, " n"], p: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jnp.zeros_like(p)
+
     def normalised(self, q: Float[Array, " n"]) -> Float[Array, " n"]:
         return q
 
@@ -218,6 +232,12 @@ class Power(Space):
     def chart_momentum(self, x: Array, p: Array) -> Array:
         return self.space.chart_momentum(self._nodes(x), self._nodes(p)).reshape(-1)
 
+    def chart_bending(self, x: Array, rates: Array) -> Array:
+        return self.space.chart_bending(self._nodes(x), self._nodes(rates)).reshape(-1)
+
+    def transport(self, v: Array, p: Array) -> Array:
+        return self.space.transport(self._nodes(v), self._nodes(p)).reshape(-1)
+
     def normalised(self, q: Array) -> Array:
         return self.space.normalised(self._nodes(q)).reshape(-1)
 
@@ -286,6 +306,12 @@ class Product(Space):
 
     def chart_momentum(self, x: Array, p: Array) -> Array:
         return self._join("chart_momentum", self._each("dim", x, p))
+
+    def chart_bending(self, x: Array, rates: Array) -> Array:
+        return self._join("chart_bending", self._each("dim", x, rates))
+
+    def transport(self, v: Array, p: Array) -> Array:
+        return self._join("transport", self._each("dim", v, p))
 
     def normalised(self, q: Array) -> Array:
         return self._join("normalised", self._each("size", q))

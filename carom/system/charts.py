@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.numerics.held_fixed import held_fixed
 from carom.system.functions import Functions
 
 
@@ -75,6 +76,8 @@ class ChartFunctions(Functions):
         return self.pulled_back(q, self.base.constraints(self._there(q), t))
 
     def joints(self, q, t):
+        if not self.system.joints:
+            return jnp.zeros(0, q.dtype)
         return self.base.joints(self._there(q), t)
 
     def faces(self, q, t):
@@ -84,7 +87,7 @@ class ChartFunctions(Functions):
         return self.base.slide(contact, size, self._there(q), self.body_velocity(q, v), t)
 
     def gap_rounding(self, q, v, t, dt, index=None):
-        return self.base.gap_rounding(self._there(q), self.body_velocity(q, v), t, dt, index)
+        return held_fixed(lambda q, v: self.base.gap_rounding(self._there(q), self.body_velocity(q, v), t, dt, index))(q, v)
 
     def gap_rounding_estimate(self, q, v, t, dt):
         return self.base.gap_rounding_estimate(self._there(q), self.body_velocity(q, v), t, dt)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
 from carom.named import Named
+from carom.numerics.held_fixed import held_fixed
 from carom.spaces.space import Space
 
 EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
@@ -116,9 +117,14 @@ class Functions:
         """How far a gap may be from zero by rounding alone: of the coordinates it reads, and of the time dt. `index`: of these."""
         eps = float(jnp.finfo(q.dtype).eps)
         wanted = lambda q, t: self.faces(q, t) if index is None else self.faces(q, t)[index]  # noqa: E731
-        size = jnp.sum(jnp.abs(jax.jacfwd(wanted)(q, t)) * self._reach(q, v, dt), axis=1)
-        drift = jax.jvp(lambda s: wanted(q, s), (t,), (jnp.ones_like(t),))[1]
-        return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
+
+        @held_fixed
+        def rounding(q, v, t, dt):
+            size = jnp.sum(jnp.abs(jax.jacfwd(wanted)(q, t)) * self._reach(q, v, dt), axis=1)
+            drift = jax.jvp(lambda s: wanted(q, s), (t,), (jnp.ones_like(t),))[1]
+            return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
+
+        return rounding(q, v, t, dt)
 
     def gap_rounding_estimate(self, q, v, t, dt) -> Float[Array, " faces"]:
         """About `gap_rounding`, from two derivatives instead of one for each coordinate: along directions with random entries,

@@ -55,6 +55,7 @@ class Mechanics(abc.ABC):
     constant_mass: bool
     num_constraints: int  #   rows of A
     lumped: bool  #           masses at nodes: `carom.system.lumped`
+    around: Any = None  #     in a chart: the same system on its own space, whose mass is often simpler
 
     def __init__(self, functions: Functions, contacts: Contacts):
         self.functions, self.contacts = functions, contacts
@@ -182,7 +183,7 @@ class LagrangianMechanics(Mechanics):
 
     def __init__(self, functions: Functions, *, bilateral: bool = True, around: "LagrangianMechanics | None" = None):
         super().__init__(functions, Contacts(functions))
-        self.around = around  # in a chart: the same system on its own space, whose mass is often simpler
+        self.around = around
         self.bilateral = bilateral and bool(self.system.joints or self.system.constraints is not None)
         q, v, t = jnp.zeros(self.size), jnp.zeros(self.dim), jnp.zeros(())
         q_free, v_free, t_free = (not used for used in depends_on(self._mass, q, v, t))
@@ -233,6 +234,9 @@ class LagrangianMechanics(Mechanics):
 
     @traced_once
     def velocity(self, q, p, t):
+        if self.around is not None and self.num_constraints == 0:  # no need of the mass in the chart
+            functions = self.functions
+            return functions.chart_rates(q, self.around.velocity(functions.place(q), functions.body_momentum(q, p), t))
         v = self.legendre(q, p, t)[0]
         if self.system.massless is None:
             return v
@@ -272,12 +276,14 @@ class LagrangianMechanics(Mechanics):
 
     def _response(self, q, v, t, covectors, drift=None) -> tuple[Float[Array, "n *k"], Float[Array, "m *k"]]:
         """Solve (1): velocities and constraint impulses. Massless directions get a mass of 1 first, and are taken out again."""
-        n, m, mass, free = self.dim, self.num_constraints, self.mass(q, v, t), self.system.massless
-        if free is not None:
+        n, m, free = self.dim, self.num_constraints, self.system.massless
+        mass = self.mass(q, v, t) if self.around is None or m else None
+        if mass is not None and free is not None:
             mass = mass + free.T @ free
         if m == 0:
-            out, reaction = self._loose_response(q, v, t, mass, covectors), jnp.zeros((0, *covectors.shape[1:]), mass.dtype)
+            out, reaction = self._loose_response(q, v, t, mass, covectors), jnp.zeros((0, *covectors.shape[1:]), q.dtype)
         else:
+            assert mass is not None
             A = self.constraints(q, t)
             block = jnp.concatenate(
                 [jnp.concatenate([mass, A.T], axis=1), jnp.concatenate([A, jnp.zeros((m, m), A.dtype)], axis=1)],

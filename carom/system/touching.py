@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import Closed
 from carom.named import Named
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import matmul, matvec
 from carom.system.functions import Functions
 
@@ -138,12 +139,12 @@ class ContactRows(abc.ABC):
             faces = self.faces(q, t)
             touching = touching & (faces >= self.gather(faces)[0][self.owner] - gap_rounding[self.owner])
         delassus = matmul(rows, response)
-        scale = jnp.sqrt(jnp.max(jnp.where(touching, jnp.diagonal(delassus)[: self.num_faces], 0.0)))
-        speed = mechanics.speed(q, v, t)
+        scale = jnp.sqrt(jnp.max(jnp.where(touching, jax.lax.stop_gradient(jnp.diagonal(delassus)[: self.num_faces]), 0.0)))
+        speed = held_fixed(mechanics.speed)(q, v, t)
         eps = float(jnp.finfo(q.dtype).eps)
-        rounding = RATE_ROUNDINGS * eps * (speed * scale + jnp.max(jnp.abs(drift), initial=0.0))
+        rounding = RATE_ROUNDINGS * eps * (speed * scale + jax.lax.stop_gradient(jnp.max(jnp.abs(drift), initial=0.0)))
         rates, square = matvec(normals, v) + drift, jnp.sum(slides**2, axis=1)
-        resting = square <= jax.lax.stop_gradient(rounding + STICKING * pace) ** 2
+        resting = square <= (rounding + STICKING * jax.lax.stop_gradient(pace)) ** 2
         return Closed(
             normals=normals,
             tangents=tangents,
@@ -153,5 +154,5 @@ class ContactRows(abc.ABC):
             touching=touching,
             restitution=self.restitution(rates, jnp.diagonal(delassus)[: self.num_faces], touching, q, v, t),
             friction=self.friction(slides, resting),
-            rate_rounding=jax.lax.stop_gradient(rounding),
+            rate_rounding=rounding,
         )

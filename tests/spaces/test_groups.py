@@ -135,3 +135,32 @@ def test_bad_spaces_are_refused():
         carom.Power(carom.SO3(), 0)
     with pytest.raises(ValueError, match="at least one space"):
         carom.Product()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_velocity_in_a_chart_bends_as_its_derivative_says(name):
+    """D(x) ẋ along x + s ẋ, differentiated; control: it does bend on groups."""
+    space = SPACES[name]
+    _, x, rates = _random(space)
+    wanted = jax.jit(lambda x, r: jax.jvp(lambda x: space.chart_velocity(x, r), (x,), (r,))[1])(x, rates)
+    np.testing.assert_allclose(jax.jit(space.chart_bending)(x, rates), wanted, atol=100 * EPS)
+    assert np.abs(wanted).max() > 0.01
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_transport_is_dual_to_the_bracket_of_two_velocities(name):
+    """⟨ad*_v p, w⟩ = ⟨p, [v, w]⟩, with the bracket from two small displacements one after the other, in either order."""
+    space = SPACES[name]
+    q, v, w = _random(space)
+    p = jnp.asarray(np.random.default_rng(2).standard_normal(space.dim))
+
+    def twice(a, b):
+        return space.inverse_retract(q, space.retract(space.retract(q, a * v), b * w))
+
+    def swapped(a, b):
+        return space.inverse_retract(q, space.retract(space.retract(q, b * w), a * v))
+
+    mixed = lambda way: jax.jvp(lambda a: jax.jvp(lambda b: way(a, b), (0.0,), (1.0,))[1], (0.0,), (1.0,))[1]  # noqa: E731
+    bracket = jax.jit(lambda: mixed(twice) - mixed(swapped))()
+    assert float(space.transport(v, p) @ w) == pytest.approx(float(p @ bracket), abs=1000 * EPS)
+    assert abs(float(p @ bracket)) > 0.01  # control

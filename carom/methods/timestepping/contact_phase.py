@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.contact.laws import Closed, friction_law, impact_impulse, law_without_gain
 from carom.methods.timestepping.motion import JointReaction, Motion
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
 
 CALM = 2.0  # a contact that meets no faster than so many times what the forces change in a step meets plastically
@@ -71,7 +72,7 @@ def find_closed(motion: Motion, q, v, t, dt) -> ClosedContacts:
     gap_rounding = contacts.gap_rounding(q, v, t, dt)
     now = contacts.closed(motion.mechanics, q, v, t, contacts.gaps(q, t) <= gap_rounding, gap_rounding)
     # The velocity of a resting contact is a solution to 1e-16 of the rates that the forces of a step cause.
-    acceleration = motion.acceleration(q, v, t)
+    acceleration = held_fixed(motion.acceleration)(q, v, t)
     rate_rounding = now.rate_rounding + 1e-13 * dt * jnp.max(jnp.abs(matvec(now.normals, acceleration)))
     closed = now.touching & (jnp.abs(now.rates) <= rate_rounding)
     square = jnp.sum(now.slides**2, axis=1)
@@ -122,7 +123,7 @@ def finish(motion: Motion, simultaneous: str, differentiable: bool, pressed: Clo
     held = motion.held(q, v, t)
     joints = held.reaction(motion.held_rates(q, v, t))
     v = v + matvec(held.response, joints)
-    acceleration = motion.acceleration(q, v, t)
+    acceleration = held_fixed(motion.acceleration)(q, v, t)  # a scale, for what counts as an impact
     pace = dt * jnp.max(jnp.abs(acceleration)) if motion.remembers_rest else 0.0
     closed = contacts.closed(mechanics, q, v, t, touching, gap_rounding, pace)._replace(touching=touching)
     change = dt * jnp.max(jnp.where(touching, jnp.abs(matvec(closed.normals, acceleration)), 0.0))

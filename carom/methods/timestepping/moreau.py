@@ -13,6 +13,7 @@ from carom.errors import InputError
 from carom.methods.method import StepRecord
 from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.system.near import Near, near_contacts
 from carom.system.touching import STICKING, ContactRows
@@ -121,10 +122,13 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
         size = size if motion.massless else size + jnp.max(jnp.abs(new.v))
         return jnp.max(jnp.abs(defect(new.v) - pushed)) / size
 
-    def improve(now: _Iterate) -> _Iterate:
-        slope = None if motion.explicit else jax.lax.stop_gradient(jax.jacfwd(defect)(now.v))
+    def correct(now: _Iterate) -> _Iterate:
+        slope = None if motion.explicit else held_fixed(jax.jacfwd(defect))(now.v)
         free = now.v - (defect(now.v) if slope is None else solve(slope, defect(now.v)))
-        new = resolve(closed, v, free, middle, t + 0.5 * dt, slope)
+        return resolve(closed, v, free, middle, t + 0.5 * dt, slope)
+
+    def improve(now: _Iterate) -> _Iterate:
+        new = correct(now)
         return new._replace(missing=jnp.zeros(()) if motion.explicit else residual(new), rounds=now.rounds + 1)
 
     def unfinished(now: _Iterate):
@@ -133,12 +137,16 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
 
     yes, none = jnp.asarray(True), jnp.zeros(motion.contacts.num_faces, bool)
     start = _Iterate(v, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
-    now = improve(start) if motion.explicit else jax.lax.while_loop(unfinished, improve, start)
+    if motion.explicit:
+        now = improve(start)
+    else:
+        iterate = lambda start: jax.lax.while_loop(unfinished, improve, start)  # noqa: E731
+        now = (held_fixed(iterate) if differentiable else iterate)(start)
     converged = now.missing <= 1e-10
     if differentiable and not motion.explicit:
         # At the solution one more iteration changes nothing, and its derivative is that of the solution: what the slope of (2)
         # leaves out is multiplied by a residual of zero.
-        now = improve(now._replace(v=jax.lax.stop_gradient(now.v)))
+        now = correct(now)
     mean = (1 - theta) * v + theta * now.v
     q_end = q + dt * mean  # (1)
     if motion.num_joints:
@@ -162,8 +170,13 @@ def _held_within(motion: Motion, contacts: ContactRows, q, v, t, dt) -> Float[Ar
     also where the coordinates themselves are zero and have no rounding to speak of."""
     if not contacts.plain:
         return jnp.zeros(contacts.num_contacts)
-    change = jax.jvp(lambda x: contacts.faces(x, t), (q,), (motion.acceleration(q, v, t),))[1]
-    return jax.lax.stop_gradient(STICKING * dt**2 * jnp.abs(change))
+
+    @held_fixed
+    def off(q, v, t, dt):
+        change = jax.jvp(lambda x: contacts.faces(x, t), (q,), (motion.acceleration(q, v, t),))[1]
+        return STICKING * dt**2 * jnp.abs(change)
+
+    return off(q, v, t, dt)
 
 
 def _meet(motion: Motion, q, v, t, dt) -> Closed:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.method import ImpactTable, Method, StepEnd, StepRecord, StepStart
 from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK
 from carom.numerics.linalg import matmul, matvec, solve
+from carom.system.euler_poincare import chart_acceleration
 from carom.system.mechanics import Mechanics
 from carom.system.near import Near, NearContacts
 from carom.system.touching import ContactRows
@@ -59,11 +60,15 @@ class Motion:
         return push - jax.jvp(lambda q, t: self.mechanics.momentum(q, v, t), (q, t), (v, jnp.ones_like(t)))[1]
 
     def acceleration(self, q, v, t) -> Float[Array, " n"]:
-        """M⁻¹f."""
+        """M⁻¹f; in a chart from the equations on the space itself."""
+        if self.mechanics.around is not None:
+            return chart_acceleration(self.mechanics, q, v, t)
         return self.mechanics.inverse_mass_times(q, v, t, self.force(q, v, t))
 
     def held_rates(self, q, v, t) -> Float[Array, " j"]:
         """The rates of joints, then those of velocity constraints: all of them are to be zero."""
+        if self.num_held == 0:
+            return jnp.zeros(0, q.dtype)
         joints = jax.jvp(self.functions.joints, (q, t), (v, jnp.ones_like(t)))[1]
         return jnp.concatenate([joints, matvec(self.functions.constraints(q, t), v)])
 

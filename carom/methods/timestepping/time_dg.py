@@ -17,8 +17,9 @@ from carom.methods.timestepping.contact_phase import ClosedContacts, find_closed
 from carom.methods.timestepping.moreau import MoreauJean
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.methods.timestepping.printed import printed_step
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import matvec, solve
-from carom.numerics.newton import polish_root
+from carom.numerics.newton import polish, polish_root
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
 from carom.system.near import Near, near_contacts
 from carom.xla.kernel import once, sealed
@@ -215,8 +216,8 @@ class _Whole(NamedTuple):
 
 
 def _step(method: TimeDG, motion: Motion, numbers: Tableau, q, v, t, dt, differentiable: bool) -> Step:
-    pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) + 1e-300  # a velocity below whose rounding nothing matters
-    pace = jax.lax.stop_gradient(pace)
+    # A velocity below whose rounding nothing matters.
+    pace = held_fixed(lambda q, v, t, dt: dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) + 1e-300)(q, v, t, dt)
     closed = sealed(lambda q, v, t: find_closed(motion, q, v, t, dt))(q, v, t)
     end = sealed(lambda *args: finish(motion, method.simultaneous, differentiable, *args))
     weights = jnp.asarray(numbers.weights)
@@ -264,7 +265,6 @@ def _solve_stages(motion: Motion, numbers: Tableau, closed: ClosedContacts, q, v
     kicks = jnp.asarray(numbers.kicks)[:, None] * kick
     times = t + dt * jnp.asarray(numbers.nodes)
     size = jax.lax.stop_gradient(jnp.max(jnp.abs(v)) + jnp.max(jnp.abs(kick)) + pace)
-    correct = _corrector(motion, numbers, closed, q, v, t, dt)
 
     def forces_at(velocities):
         places = q + dt * _product(b, velocities)  # (1)
@@ -274,7 +274,7 @@ def _solve_stages(motion: Motion, numbers: Tableau, closed: ClosedContacts, q, v
     def velocities(accelerations):
         return v + dt * _product(a, accelerations) + kicks  # (2)
 
-    def improve(now: _Stages) -> _Stages:
+    def improve(now: _Stages, correct) -> _Stages:
         found = forces_at(now.velocities)
         new = now.velocities + correct(velocities(found.acceleration) - now.velocities)
         scale = size + dt * jnp.max(jnp.abs(found.acceleration))
@@ -287,14 +287,22 @@ def _solve_stages(motion: Motion, numbers: Tableau, closed: ClosedContacts, q, v
     start = jnp.broadcast_to(v, (len(numbers.nodes), v.shape[0])) + kicks
     nothing = jnp.zeros((len(numbers.nodes), motion.rows))
     yes, zero = jnp.asarray(True), jnp.zeros((), int)
-    stages = once(jax.lax.while_loop(unfinished, improve, _Stages(start, 0 * start, nothing, yes, jnp.asarray(jnp.inf), zero)))
+
+    def iterate(start):
+        correct = _corrector(motion, numbers, closed, q, v, t, dt)
+        first = _Stages(start, 0 * start, nothing, yes, jnp.asarray(jnp.inf), zero)
+        return once(jax.lax.while_loop(unfinished, lambda now: improve(now, correct), first))
+
     if not differentiable:
-        return stages
-    shape = start.shape
-    defect = lambda x: x - velocities(forces_at(x.reshape(shape)).acceleration).reshape(-1)  # noqa: E731
-    exact = polish_root(defect, stages.velocities.reshape(-1)).reshape(shape)
-    found = forces_at(exact)
-    return stages._replace(velocities=exact, accelerations=found.acceleration, forces=found.forces)
+        return iterate(start)
+    stages, shape = held_fixed(iterate)(start), start.shape
+
+    def defect(x):
+        found = forces_at(x.reshape(shape))
+        return x - velocities(found.acceleration).reshape(-1), (found.acceleration, found.forces)
+
+    exact, (accelerations, forces) = polish(defect, stages.velocities.reshape(-1))
+    return stages._replace(velocities=exact.reshape(shape), accelerations=accelerations, forces=forces)
 
 
 def _corrector(motion: Motion, numbers: Tableau, closed: ClosedContacts, q, v, t, dt):

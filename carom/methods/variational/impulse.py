@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot
 from carom.system.mechanics import Mechanics
 from carom.xla.kernel import once
@@ -126,7 +127,7 @@ def resolve(method, mechanics: Mechanics, leg: Leg, t, dt, closing, *, different
     impulse, direction = mechanics.impulse(q, v, t, touching, gap_rounding, method.simultaneous, differentiable)
     # κ must exist for every length down to 0, where the balance is exactly the parabola (2).
     curvature = dot(direction, mechanics.inverse_mass_times(q, v, t, direction))
-    exists = leg.energy_end - mechanics.energy(q, v, t) > -curvature / 8
+    exists = leg.energy_end - held_fixed(mechanics.energy)(q, v, t) > -curvature / 8
     pending = Pending(
         direction=direction,
         multipliers=impulse.normal,
