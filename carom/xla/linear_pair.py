@@ -15,7 +15,7 @@ from jax.interpreters import ad, batching, mlir
 _Function = Callable[..., Any]
 
 
-class unless_batched:  # noqa: N801
+class unless_batched:
     """`fast`, and `plain` under `vmap`. Neither may close over traced values; derivatives are not taken of them."""
 
     def __init__(self, fast: _Function, plain: _Function):
