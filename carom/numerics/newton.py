@@ -81,8 +81,8 @@ def polish(residual: Callable[[Array], tuple[Array, Any]], x: Float[Array, " n"]
     One Newton step for x, and the extra moved along with it; both corrections are zero, their derivatives are not.
     """
     x = jax.lax.stop_gradient(x)
+    value, extra = residual(x)  # first: what the residual builds and keeps must not belong to the trace of the line below
     jacobian, slopes = held_fixed(jax.jacfwd(residual))(x)
-    value, extra = residual(x)
     step = -matvec(inverse(jacobian), value)
     return x + step, jax.tree.map(lambda base, slope: base + slope @ step, extra, slopes)
 

@@ -15,17 +15,20 @@ from jax.interpreters import ad, batching, mlir
 _Function = Callable[..., Any]
 
 
-def unless_batched(fast: _Function, plain: _Function) -> _Function:
+class unless_batched:
     """`fast`, and `plain` under `vmap`. Neither may close over traced values; derivatives are not taken of them."""
-    call = jax.custom_batching.custom_vmap(fast)
 
-    @call.def_vmap
-    def _(axis_size, in_batched, *args):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched)
-        out = jax.vmap(plain, in_axes=tuple(axes), axis_size=axis_size)(*args)
-        return out, jax.tree.map(lambda _: True, out)
+    def __init__(self, fast: _Function, plain: _Function):
+        self.plain, self.call = plain, jax.custom_batching.custom_vmap(fast)
 
-    return call
+        @self.call.def_vmap
+        def _(axis_size, in_batched, *args):
+            axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched)
+            out = jax.vmap(plain, in_axes=tuple(axes), axis_size=axis_size)(*args)
+            return out, jax.tree.map(lambda _: True, out)
+
+    def __call__(self, *args):
+        return self.call(*args)
 
 
 def linear_pair(forward: _Function, backward: _Function, known: Any, tangent: list[Any], like: list[Any]) -> list[Any]:
@@ -73,7 +76,9 @@ def _batch(args, axes, *, forward, backward, tree, count, shapes):
     known = jax.tree.unflatten(tree, [None if a is None else 0 for a in axes[:count]])
     moving = zip(front[count:], axes[count:], strict=True)
     tangent = [jnp.broadcast_to(x, (size, *x.shape)) if a is None else x for x, a in moving]
-    over = lambda function: jax.vmap(function, in_axes=(known, 0), axis_size=size)  # noqa: E731
+    # Straight to the plain form: `custom_vmap` would trace the fast one first, which takes as long, and nobody would run it.
+    plain = lambda function: function.plain if isinstance(function, unless_batched) else function  # noqa: E731
+    over = lambda function: jax.vmap(plain(function), in_axes=(known, 0), axis_size=size)  # noqa: E731
     shapes = tuple(((size, *shape), dtype) for shape, dtype in shapes)
     pair = {"forward": over(forward), "backward": over(backward), "tree": tree, "count": count, "shapes": shapes}
     out = _pair.bind(*front[:count], *tangent, **pair)
