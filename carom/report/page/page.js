@@ -13,7 +13,7 @@
   const hits = { t: unpack(data.impacts.t, "f8"), step: unpack(data.impacts.step, "i4"),
     contact: unpack(data.impacts.contact, "i4"), impulse: unpack(data.impacts.impulse, "f4"), names: data.impacts.names };
   const panels = data.panels.map((panel) => ({ ...panel,
-    series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
+    series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, contact: s.contact, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
   const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: unpack(data.film.points, "f4") };
 
   // How many entries of a sorted array lie at or before x.
@@ -93,8 +93,9 @@
     if (hits.t.length) {
       const p = panels.length, id = p + 2;
       yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: "impulse", standoff: 4 }, rangemode: "tozero", automargin: true });
+      const told = panels.some((panel) => panel.series.filter((s) => s.contact !== undefined).length >= hits.names.length); // beside the gaps
       const groups = several ? hits.names.map((name, c) => [c, name]) : [[-1, "impact"]];
-      groups.forEach(([c, name]) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several,
+      groups.forEach(([c, name]) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several && !told,
         legend: "legend" + (p + 1), line: { width: 1.3, color: look.colours[Math.max(c, 0) % 8] }, // that of its gap
         hovertemplate: "impulse %{y:.5g}<extra>" + plain(name) + "</extra>" }));
     }
@@ -104,7 +105,8 @@
       xaxis: axis({ range: [t0, t1], title: { text: plain(data.time) }, anchor: "y" + (count + 1), domain: [0, 1] }) };
     for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = narrow() // beside the panels or above them, never on the curves
       ? { x: 0, xanchor: "left", y: place(p)[1], yanchor: "bottom", orientation: "h", bgcolor: "rgba(0,0,0,0)", font: { size: 10 } }
-      : { x: 1.005, xanchor: "left", y: place(p)[1], yanchor: "top", orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 10 }, itemwidth: 30, tracegroupgap: 0 };
+      : { x: 1.005, xanchor: "left", y: place(p)[1] - (p ? 0 : 30 / (height - 48)), yanchor: "top", // the first below the buttons
+         orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 10 }, itemwidth: 30, tracegroupgap: 0 };
     return [traces, layout];
   }
   function visible() { const r = $("series").layout.xaxis.range; return [Math.min(r[0], r[1]), Math.max(r[0], r[1])]; }
@@ -230,7 +232,8 @@
       layout.dragmode = narrow() ? false : "pan";
       const view = window_();
       layout.xaxis = axis({ range: view[0], constrain: "range" });
-      layout.yaxis = axis({ range: view[1], scaleanchor: "x", scaleratio: 1, constrain: "range", constraintoward: "bottom" });
+      layout.yaxis = axis({ range: view[1], scaleanchor: "x", scaleratio: 1, constrain: "range",
+        constraintoward: view[1][1] - view[1][0] < 0.2 * (view[0][1] - view[0][0]) ? "middle" : "bottom" }); // bars lie in the middle
     }
     return [traces, layout];
   }
