@@ -168,6 +168,5 @@ def test_open_contacts_cost_their_gap_and_no_more():
             solve(1)
             clocks.append((whole - before - (time.process_time() - whole)) / (steps - 1))
         took[n] = sorted(clocks)[1]
-    print(took)
     assert took[12] < 4 * 2 * took[8]
     assert 2 * took[8] < took[50] < 4 * 26 * took[8]
