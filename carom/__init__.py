@@ -7,7 +7,6 @@ import os as _os
 import signal as _signal
 import sys as _sys
 from contextlib import suppress as _suppress
-from importlib.metadata import version as _version
 
 
 def _leave(*_: object) -> None:
@@ -18,6 +17,8 @@ _words = {_os.path.basename(word) for word in _sys.orig_argv[:3]}
 if _words & {"carom", "carom.exe", "carom.cli"} and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     with _suppress(ValueError):  # Ctrl-C while the command line is being loaded ends it quietly; carom.cli takes over after that
         _signal.signal(_signal.SIGINT, _leave)
+
+from importlib.metadata import version as _version  # not before: it takes a tenth of a second, in which Ctrl-C may be pressed
 
 if _version("jax") == "0.10.2":
     raise ImportError(

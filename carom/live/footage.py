@@ -12,6 +12,7 @@ import numpy as np
 from carom.drawing import Film
 from carom.errors import InputError
 from carom.live.rigid_fit import fit, outward, prism
+from carom.results.caveats import momentum_labels
 
 CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size
@@ -308,5 +309,5 @@ def curves_of(solution: Any) -> tuple[Curves, ...]:
     if solution.smallest_gap is not None:
         found.append(Curves("smallest gap", solution.t, {"smallest gap": solution.smallest_gap}))
     shown = range(min(solution.p.shape[1], MANY))
-    found.append(Curves("momenta", solution.t, {solution.directions[i]: solution.p[:, i] for i in shown}))
+    found.append(Curves("momenta", solution.t, {momentum_labels(solution)[i]: solution.p[:, i] for i in shown}))
     return tuple(found)

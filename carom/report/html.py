@@ -20,6 +20,7 @@ import numpy as np
 from carom.drawing import Arrows, Film
 from carom.report.plots import envelope
 from carom.report.view import view_of
+from carom.results.caveats import momentum_labels
 from carom.results.solution import MANY_CONTACTS, Solution
 from carom.results.store import method_record, versions
 
@@ -118,7 +119,7 @@ def _panels(solution: Solution) -> list[dict[str, Any]]:
     panels = [{"title": "(E − E₀) / |E₀|", "series": [curve(solution.t, solution.energy_error, "energy")]}]
     for title, values, names in (
         ("coordinates", solution.q, solution.labels),
-        ("momenta", solution.p, solution.directions),
+        ("momenta", solution.p, momentum_labels(solution)),
     ):
         shown = liveliest(values)
         panels.append({"title": title, "series": [curve(solution.t, values[:, i], names[i]) for i in shown]})

@@ -24,7 +24,8 @@ def write_report(run: WorldRun, path: str | Path, title: str | None = None) -> P
 def report(run: WorldRun, title: str | None = None) -> str:
     """The report as text."""
     impacts, left_out = _impacts(run)
-    data = {**span_of(run.t), "impacts": impacts, "panels": _panels(run), "film": None if run.film is None else film_data(run.film)}
+    data = {**span_of(run.t), "impacts": impacts, "panels": _panels(run), "time": "time"}
+    data["film"] = None if run.film is None else film_data(run.film)
     note = "Arrows are contact forces: impulses of a step divided by its length. "
     note += f"The table shows the {MOST_IMPACTS:,} strongest impacts; {left_out:,} more happened. " if left_out else ""
     words = {

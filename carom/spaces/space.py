@@ -43,6 +43,17 @@ class Space(eqx.Module):
     def time_unit(self) -> str:
         return ""
 
+    @property
+    def energy_unit(self) -> str:
+        return ""
+
+    @property
+    def momentum_units(self) -> tuple[str, ...]:
+        """Of each momentum ∂L/∂v: energy times time over the unit of its coordinate; empty where one of them is not given."""
+        if not (self.energy_unit and self.time_unit) or self.dim != self.size:
+            return ("",) * self.dim
+        return tuple(f"{self.energy_unit} {self.time_unit}" + (f"/{unit}" if unit else "") for unit in self.units)
+
     @abstractmethod
     def retract(self, q: Float[Array, " size"], delta: Float[Array, " dim"]) -> Float[Array, " size"]:
         """The configuration that lies δ away from q."""
@@ -99,8 +110,9 @@ class Space(eqx.Module):
 class Euclidean(Space):
     """ℝⁿ with named coordinates; retraction q + δ.
 
-    - `names`: of the coordinates; `units`: of each of them, or one for all; `time`: the unit of time. Carom computes with numbers
-      and converts nothing: units are what plots, reports and tables write beside the names.
+    - `names`: of the coordinates; `units`: of each of them, or one for all; `time` and `energy`: the units of these, from which
+      follow those of momenta (J s/m, J s/rad). Carom computes with numbers and converts nothing: units are what plots, reports
+      and tables write beside the names.
     """
 
     dim: int = eqx.field(static=True)
@@ -108,6 +120,7 @@ class Euclidean(Space):
     names: tuple[str, ...] = eqx.field(static=True)
     given_units: tuple[str, ...] = eqx.field(static=True)
     given_time: str = eqx.field(static=True)
+    given_energy: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -115,6 +128,7 @@ class Euclidean(Space):
         names: tuple[str, ...] | list[str] | None = None,
         units: str | tuple[str, ...] | list[str] = "",
         time: str = "",
+        energy: str = "",
     ):
         if not isinstance(dim, int) or dim < 1:
             raise InputError(f"a space needs at least one dimension, a whole number; got {dim!r}")
@@ -122,11 +136,12 @@ class Euclidean(Space):
         if len(names) != dim:
             raise InputError(f"{len(names)} names for {dim} coordinates: {', '.join(names)}")
         units = (units,) * dim if isinstance(units, str) else tuple(units)
-        if len(units) != dim or not all(isinstance(unit, str) for unit in (*units, time)):
+        if len(units) != dim or not all(isinstance(unit, str) for unit in (*units, time, energy)):
             raise InputError(
                 f"units must be one text, or one for each of the {dim} coordinates, as units=('m', 'rad'); got {units!r}"
             )
-        self.dim, self.size, self.names, self.given_units, self.given_time = dim, dim, names, units, time
+        self.dim, self.size, self.names, self.given_units = dim, dim, names, units
+        self.given_time, self.given_energy = time, energy
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -135,6 +150,10 @@ class Euclidean(Space):
     @property
     def time_unit(self) -> str:
         return self.given_time
+
+    @property
+    def energy_unit(self) -> str:
+        return self.given_energy
 
     def retract(self, q: Float[Array, " n"], delta: Float[Array, " n"]) -> Float[Array, " n"]:
         return q + delta
@@ -203,6 +222,10 @@ class Power(Space):
     @property
     def time_unit(self) -> str:
         return self.space.time_unit
+
+    @property
+    def energy_unit(self) -> str:
+        return self.space.energy_unit
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -274,6 +297,10 @@ class Product(Space):
     @property
     def time_unit(self) -> str:
         return next((space.time_unit for space in self.spaces if space.time_unit), "")
+
+    @property
+    def energy_unit(self) -> str:
+        return next((space.energy_unit for space in self.spaces if space.energy_unit), "")
 
     @property
     def directions(self) -> tuple[str, ...]:

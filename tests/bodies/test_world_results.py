@@ -49,6 +49,12 @@ def test_a_run_is_saved_and_loaded_to_the_bit(run, tmp_path, name):
         again.extend(10)
 
 
+def test_the_axis_of_time_of_a_report_has_its_name(run, tmp_path):
+    page = run.report(tmp_path / "run.html").read_text()
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert data["time"] == "time"  # without it the page said "undefined"
+
+
 def test_what_is_damaged_or_something_else_is_refused(run, tmp_path):
     run.save(tmp_path / "box.zarr")
     with pytest.raises(carom.InputError, match="saved as"):

@@ -1,6 +1,7 @@
 """What a command is asked to write, and where: found out before the run, and never answered with a traceback."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -128,3 +129,10 @@ def test_ctrl_c_while_loading_leaves_quietly():
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
         assert b"Traceback" not in said and process.returncode in (0, 1, 130), said.decode()
+
+
+def test_nothing_is_loaded_before_ctrl_c_is_taken():
+    """What is not there as soon as Python is takes time, in which Ctrl-C would come out of the middle of an import."""
+    before, taken, _ = (Path(carom.__file__).read_text()).partition("_signal.signal(_signal.SIGINT")
+    loaded = re.findall(r"^(?:import|from) (\w+)", before, re.MULTILINE)
+    assert taken and sorted(loaded) == ["contextlib", "os", "signal", "sys"]

@@ -42,6 +42,23 @@ def test_a_contact_has_one_colour(run):
     assert "look.colours[s.colour % 8]" in page and "look.colours[Math.max(c, 0) % 8]" in page
 
 
+def test_momenta_have_the_units_that_follow_from_energy_and_time():
+    space = carom.Euclidean(2, ("x", "angle"), units=("m", "rad"), time="s", energy="J")
+    system = carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[0], space=space)
+    run = carom.solve(system, TRAPEZOIDAL, [0.0, 1.0], [1.0, 0.0], dt=0.01, num_steps=3)
+    panels = {panel["title"]: [curve["name"] for curve in panel["series"]] for panel in _data(report(run))["panels"]}
+    assert panels["momenta"] == ["x [J s/m]", "angle [J s/rad]"] and panels["coordinates"] == ["x [m]", "angle [rad]"]
+    assert carom.Euclidean(1, units="m", time="s").momentum_units == ("",)  # the control: nothing is guessed
+    assert carom.Power(space, 2).momentum_units == ("J s/m", "J s/rad") * 2
+    assert carom.Product(carom.SO3(), space).momentum_units == ("",) * 5
+
+
+def test_what_is_gone_through_is_not_called_kept():
+    """Bars touch by springs without mass: their gaps become negative, and a report that says non-penetration beside that is wrong."""
+    run = carom.models.bars(elements=(4, 4)).solve(num_steps=80)
+    assert run.smallest_gap.min() < -1e-4 and "non-penetration" not in run.preserved and "momentum" in run.preserved
+
+
 def test_reaching_the_impacts_asked_for_is_no_warning():
     reached = _run(1, 200, max_impacts=1)
     assert reached.status.name == "impacts_reached" and "1 impact reached" in reached.status.message

@@ -1,11 +1,14 @@
 """Contacts that are open cost their gap alone: the table of those that take part, its growth, and what it leaves out."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import carom
+from benchmarks.open_contacts import discs
 from carom.methods.loop import Grid, advance
 from carom.methods.method import State
 from carom.system.contacts import Contacts
@@ -143,3 +146,27 @@ def test_where_there_is_room_nothing_is_gathered():
     contacts.functions.contact_rows = 32
     assert contacts.room == 16
     assert near_contacts(contacts, q, q, t, 0.01) is not None
+
+
+@pytest.mark.stress
+def test_open_contacts_cost_their_gap_and_no_more():
+    """Discs with friction that begin to fall: 8, 12 and 50 of them, with 52, 102 and 1375 gaps. Once a step of 12 cost 167 times
+    that of 8, and one of 50 a hundred times more again; what is left is the number of gaps, 2 and 26 times. Four times that is
+    allowed, for what else a step does and for caches; and from below, 50 discs do cost more than 8, or nothing was measured."""
+    took = {}
+    for n, steps in ((8, 200), (12, 200), (50, 20)):
+        system, q0, v0 = discs(n)
+        solve = lambda k, system=system, q0=q0, v0=v0: carom.solve(  # noqa: E731
+            system, carom.MoreauJean(), q0, v0, dt=1e-3, num_steps=k, throw=False
+        )
+        solve(1)  # compiles
+        clocks = []
+        for _ in range(3):
+            before = time.process_time()  # of this process alone: others may be busy
+            solve(steps)
+            whole = time.process_time()
+            solve(1)
+            clocks.append((whole - before - (time.process_time() - whole)) / (steps - 1))
+        took[n] = sorted(clocks)[1]
+    assert took[12] < 4 * 2 * took[8]
+    assert 2 * took[8] < took[50] < 4 * 26 * took[8]

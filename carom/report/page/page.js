@@ -13,7 +13,7 @@
   const hits = { t: unpack(data.impacts.t, "f8"), step: unpack(data.impacts.step, "i4"),
     contact: unpack(data.impacts.contact, "i4"), impulse: unpack(data.impacts.impulse, "f4"), names: data.impacts.names };
   const panels = data.panels.map((panel) => ({ ...panel,
-    series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
+    series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, contact: s.contact, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
   const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: unpack(data.film.points, "f4") };
 
   // How many entries of a sorted array lie at or before x.
@@ -80,6 +80,7 @@
     const height = (narrow() ? 130 : 150) * count + 50 + 19 * lines * (count - 1), gap = narrow() ? (19 * lines + 16) / (height - 64) : 0.035;
     const each = (1 - gap * (count - 1)) / count, yaxes = {};
     const place = (i) => [Math.max(0, 1 - (i + 1) * each - i * gap), 1 - i * (each + gap)];
+    const legend = (p) => "legend" + (p ? p + 1 : ""); // plotly knows no legend1
     const add = (compute, trace) => { layers.push(compute); traces.push({ type: "scatter", mode: "lines", x: [], y: [], ...trace }); };
     add(marks, { yaxis: "y", line: { color: look.rule, width: 1 }, hoverinfo: "skip", showlegend: false, name: "impacts" });
     yaxes.yaxis = { domain: [0, 1], range: [0, 1], visible: false, fixedrange: true }; // behind all panels: plotly draws it first
@@ -87,24 +88,26 @@
       const id = p + 2;
       yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: plain(panel.title), standoff: 4 }, exponentformat: "power", automargin: true });
       panel.series.forEach((s) => add((from, to) => thin(s.t, s.y, from, to), { yaxis: "y" + id, name: plain(s.name),
-        line: { width: 1.3, color: look.colours[s.colour % 8] }, showlegend: panel.series.length > 1, legend: "legend" + (p + 1),
+        line: { width: 1.3, color: look.colours[s.colour % 8] }, showlegend: panel.series.length > 1, legend: legend(p),
         hovertemplate: "%{y:.6g}<extra>" + plain(s.name) + "</extra>" }));
     });
     if (hits.t.length) {
       const p = panels.length, id = p + 2;
       yaxes["yaxis" + id] = axis({ domain: place(p), title: { text: "impulse", standoff: 4 }, rangemode: "tozero", automargin: true });
+      const told = panels.some((panel) => panel.series.filter((s) => s.contact !== undefined).length >= hits.names.length); // beside the gaps
       const groups = several ? hits.names.map((name, c) => [c, name]) : [[-1, "impact"]];
-      groups.forEach(([c, name]) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several,
-        legend: "legend" + (p + 1), line: { width: 1.3, color: look.colours[Math.max(c, 0) % 8] }, // that of its gap
+      groups.forEach(([c, name]) => add((from, to) => stems(c, from, to), { yaxis: "y" + id, name: plain(name), showlegend: several && !told,
+        legend: legend(p), line: { width: 1.3, color: look.colours[Math.max(c, 0) % 8] }, // that of its gap
         hovertemplate: "impulse %{y:.5g}<extra>" + plain(name) + "</extra>" }));
     }
     const named = Math.min(18, Math.max(0, ...traces.filter((trace) => trace.showlegend).map((trace) => trace.name.length + 5)));
     const layout = { ...base(), ...yaxes, height, margin: { l: 72, r: named && !narrow() ? 24 + 7 * named : 12, t: narrow() ? 24 : 8, b: 40 }, hovermode: "x",
       hoverdistance: 30, dragmode: narrow() ? false : "zoom", uirevision: "keep",
       xaxis: axis({ range: [t0, t1], title: { text: plain(data.time) }, anchor: "y" + (count + 1), domain: [0, 1] }) };
-    for (let p = 0; p < count; p++) layout["legend" + (p + 1)] = narrow() // beside the panels or above them, never on the curves
+    for (let p = 0; p < count; p++) layout[legend(p)] = narrow() // beside the panels or above them, never on the curves
       ? { x: 0, xanchor: "left", y: place(p)[1], yanchor: "bottom", orientation: "h", bgcolor: "rgba(0,0,0,0)", font: { size: 10 } }
-      : { x: 1.005, xanchor: "left", y: place(p)[1], yanchor: "top", orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 10 }, itemwidth: 30, tracegroupgap: 0 };
+      : { x: 1.005, xanchor: "left", y: place(p)[1] - (p ? 0 : 30 / (height - 48)), yanchor: "top", // the first below the buttons
+         orientation: "v", bgcolor: "rgba(0,0,0,0)", font: { size: 10 }, itemwidth: 30, tracegroupgap: 0 };
     return [traces, layout];
   }
   function visible() { const r = $("series").layout.xaxis.range; return [Math.min(r[0], r[1]), Math.max(r[0], r[1])]; }
@@ -230,7 +233,8 @@
       layout.dragmode = narrow() ? false : "pan";
       const view = window_();
       layout.xaxis = axis({ range: view[0], constrain: "range" });
-      layout.yaxis = axis({ range: view[1], scaleanchor: "x", scaleratio: 1, constrain: "range", constraintoward: "bottom" });
+      layout.yaxis = axis({ range: view[1], scaleanchor: "x", scaleratio: 1, constrain: "range",
+        constraintoward: view[1][1] - view[1][0] < 0.2 * (view[0][1] - view[0][0]) ? "middle" : "bottom" }); // bars lie in the middle
     }
     return [traces, layout];
   }
