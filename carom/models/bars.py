@@ -236,7 +236,10 @@ def _check(count: int, columns: dict[str, Any], gaps: Any, wall: Any, integrator
     if integrator not in (1, 2):
         raise InputError(f"bars: integrator must be 1 (ends with mass) or 2 (massless ends); got {integrator}")
     if callable(wall) and integrator == 2:
-        raise InputError("bars: a wall that moves is for integrator=1: the springs of massless ends stand still")
+        raise InputError(
+            "bars: a wall that moves is for integrator=1: the springs of massless ends are part of a potential, which knows no "
+            "time. A short stiff first bar with ends=(function of t, 'free') comes near to one"
+        )
     if not 0 < tip < 0.5:
         raise InputError(f"bars: tip must lie between 0 and 0.5 of an element; got {tip}")
 
