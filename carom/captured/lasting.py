@@ -45,8 +45,9 @@ class Unsure(Exception):
     """Nothing that is written down would settle what this computes."""
 
 
-def lasting(*values: Any) -> bytes:
-    """A digest of the values and of everything that they refer to."""
+def lasting(*values: Any, homes: set[str] | None = None) -> bytes:
+    """A digest of the values and of everything that they refer to. `homes` is given the modules of carom whose functions and
+    classes stand in it by their names."""
     attributes: frozenset[str] = frozenset()
     for _ in range(PASSES):
         reader = _Lasting(attributes)
@@ -55,6 +56,8 @@ def lasting(*values: Any) -> bytes:
                 reader.value(value)
         except RecursionError as error:
             raise Unsure("too deep") from error
+        if homes is not None:
+            homes |= reader.homes
         if reader.every <= attributes:
             return hashlib.blake2b(repr(reader.tokens).encode(), digest_size=32).digest()
         attributes |= reader.every
@@ -68,6 +71,7 @@ class _Lasting(Reader):
         super().__init__()
         self.attributes = attributes  # of modules: all that any of the functions reads
         self.every: frozenset[str] = frozenset()
+        self.homes: set[str] = set()
 
     def same(self, x: Any) -> None:
         """By its name, if that is where it is found."""
@@ -90,6 +94,7 @@ class _Lasting(Reader):
         if found is not x and found is not inner and getattr(found, "__wrapped__", None) is not x:
             raise Unsure(f"{module}.{name} is another one")
         self.tokens += ("library", module, name)
+        self._at(module)
 
     def value(self, x: Any) -> None:
         if isinstance(x, Frozen):
@@ -123,9 +128,14 @@ class _Lasting(Reader):
         module = f.__module__ or ""
         if installed(module) and module != "builtins":
             _check_module(module)
+            self._at(module)
         else:
             self._check_own(reads, f)
         super().function(f)
+
+    def _at(self, module: str) -> None:
+        if module.startswith(f"{__name__.partition('.')[0]}."):
+            self.homes.add(module)
 
     def _check_own(self, reads: Any, f: types.FunctionType) -> None:
         grown = [name for name in reads.grown if not isinstance(f.__globals__.get(name), types.ModuleType)]
@@ -150,6 +160,7 @@ class _Lasting(Reader):
     def module(self, x: types.ModuleType) -> None:
         if installed(x.__name__):
             _check_module(x.__name__)
+            self._at(x.__name__)
         super().module(x)
 
 

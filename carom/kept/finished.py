@@ -30,7 +30,7 @@ from carom.xla.programs import program_cache
 LARGEST = 256 * 2**20  # bytes
 SHARE = 4  # of which one program may take the fourth part
 MAGIC = b"carom program 1\n"
-PATIENCE = 600.0  # seconds after which a trial that has left no answer counts as failed
+PATIENCE = 24 * 3600.0  # seconds after which a trial that has left no answer is made again
 
 
 class Finished(NamedTuple):
@@ -115,16 +115,15 @@ class Store:
     # -- does it work here? --------------------------------------------------------------------------------------------------
 
     def works(self) -> bool | None:
-        """None where nobody has tried."""
+        """None where nobody has tried. A trial without an answer is still being made, or its process did not survive it: that is
+        no, and not asked again for a day."""
+        file = self.folder / "works"
         try:
-            answer = (self.folder / "works").read_text()
-            return answer == "yes" if answer != "trying" else self._abandoned()
+            answer = file.read_text()
+            asked = time.time() - file.stat().st_mtime
         except OSError:
             return None
-
-    def _abandoned(self) -> bool | None:
-        """Somebody is trying at this moment, or did not survive it."""
-        return False if time.time() - (self.folder / "works").stat().st_mtime > PATIENCE else None
+        return None if answer == "trying" and asked > PATIENCE else answer == "yes"
 
     def _try(self, program: bytes, trees: Any, compiled: Any, args: Any) -> None:
         """Load what was written, run both, and compare bit by bit."""

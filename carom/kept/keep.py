@@ -22,7 +22,7 @@ import numpy as np
 
 from carom.captured.lasting import Unsure, lasting
 from carom.kept.finished import Finished, Store, store
-from carom.kept.surroundings import surroundings, trace_context
+from carom.kept.surroundings import constants_of, surroundings, trace_context
 from carom.xla.kernel import how_traced
 from carom.xla.programs import compiled_anew, without_places
 from carom.xla.structure import primitives_of
@@ -100,8 +100,9 @@ class keep:  # a decorator
 def key_of(function: Callable[..., Any], args: Any) -> str | None:
     """Everything that tracing can see, or None where that cannot be told."""
     seen = jax.tree.map(lambda leaf: _aval(leaf) if eqx.is_array(leaf) else leaf, args)
+    homes: set[str] = set()
     try:
-        parts = surroundings(), lasting(function, seen)
+        parts = surroundings(), lasting(function, seen, homes=homes), constants_of(homes)
     except Unsure:
         return None
     return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()

@@ -4,7 +4,7 @@ Two kinds of changes need care. Sources that are edited while a process runs: th
 not keep a program under the name of the new ones; `sources` is unsure as soon as a file is younger than the process. And numbers
 that somebody assigns to a module of carom (a tolerance, a limit, in an experiment): the files say nothing of it. So a kept program
 lists the plain values of all modules that were loaded when it was traced (`constants`), and is not taken where one of them is
-another now.
+another now; those of models whose functions it is made of are part of its key (`constants_of`).
 """
 
 import enum
@@ -105,6 +105,20 @@ def contexts() -> list[str]:
 def constants() -> dict[str, str]:
     """The plain values of the modules of carom that are loaded and can take part in tracing, module by module."""
     return {name: told for name in sorted(sys.modules) if _takes_part(name) and (told := _constants(name))}
+
+
+def constants_of(homes: set[str]) -> list[tuple[str, str]]:
+    """The same of these modules and of all of carom that they import."""
+    found: dict[str, str] = {}
+    waiting = sorted(homes)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in sys.modules and not hasattr(sys.modules[name], "__path__"):  # a package only gathers
+            found[name] = _constants(name)
+            values = vars(sys.modules[name]).values()
+            others = {x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None) for x in values}
+            waiting += [x for x in others if isinstance(x, str) and x.startswith("carom.") and not _takes_part(x)]
+    return sorted(found.items())
 
 
 def unchanged(told: dict[str, str]) -> bool:

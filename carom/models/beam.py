@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from carom.contact.contact import Contact
 from carom.errors import InputError
+from carom.kept.keep import keep
 from carom.models.beam_parts import (
     HELD,
     BeamExtras,
@@ -138,7 +139,7 @@ def _less_than_half_a_turn(q):
     return jnp.sum(turn[:-1] * turn[1:], axis=1) > 0
 
 
-@jax.jit
+@keep
 def _strain_slopes(spacing: Any) -> Float[Array, "6 12"]:
     """∂η of a straight element along the twelve directions of its two nodes."""
     straight = jnp.zeros((2, 7)).at[:, 0].set(1.0).at[1, 6].set(spacing)
@@ -156,7 +157,7 @@ def highest_frequency(params: Any) -> float:
             for i, row in enumerate(stiffness)
         )
     inner = np.max(mass, axis=0)
-    slopes = np.asarray(_strain_slopes(float(spacing)))  # of a quadratic energy whose strain is zero: its second derivative
+    slopes = np.asarray(_strain_slopes(np.float64(spacing)))  # of a quadratic energy whose strain is zero: its second derivative
     element = spacing * slopes.T @ (stiffness[:, None] * slopes)
     a, b, c = element[:6, :6], element[:6, 6:], element[6:, 6:]
     root = 1 / np.sqrt(inner)
@@ -269,11 +270,11 @@ def beam(
 
 def _thrown(nodes: int, spacing: float, height: float, start_time: float, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As in §5.3."""
-    first, velocity = jax.device_get(_start(nodes, spacing, float(height), start_time, masses))
+    first, velocity = jax.device_get(_start(nodes, *map(np.float64, (spacing, height, start_time)), masses))
     return np.array(first), np.array(velocity)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@keep
 def _start(nodes: int, spacing, height, start_time, masses) -> tuple[Float[Array, "n 7"], Float[Array, "n 6"]]:
     """The first configuration, and its velocity from the second one."""
     place, shift = jnp.zeros(3).at[2].set(height), 2e-5 * np.array([0.0, -np.sin(0.5), np.cos(0.5)])  # (5.12)

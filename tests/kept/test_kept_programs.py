@@ -3,6 +3,7 @@
 In most tests another process is another `keep` of the same function: it has nothing but the folder. Two tests start processes.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from carom.kept import finished as storing
 from carom.kept import keep as keeping
 from carom.kept import remember, surroundings
 from carom.kept.keep import keep
+from carom.models import planar
 from carom.numerics import linalg, newton
 from carom.xla import kernel, programs
 
@@ -49,7 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 def compute(thing, q):
     x = thing.function(q) * thing.count
-    return {"value": x if thing.array is None else x + thing.array, "other": thing.other}
+    return {"value": x if thing.array is None else x + thing.array}
 
 
 def value(thing, q=Q):
@@ -175,6 +177,17 @@ class TestWhatTracingSeesIsPartOfTheKey:
         monkeypatch.setattr(surroundings, "LOADED", float("inf"))
         assert value(thing)[1]
 
+    def test_a_number_that_somebody_assigns_to_a_model(self, folder, monkeypatch):
+        """The functions of models stand in the key by their names: so do the numbers that they read."""
+        corners = {"corners": np.ones((4, 2))}
+        through = freeze(lambda q: planar._vertices(jnp.append(q, 0.0), corners)[:2])
+        for thing in (Thing(through), Thing(functools.partial(planar._vertices, params=corners), None, planar._falling_body)):
+            q = np.ones(3 if thing.other else 2)
+            monkeypatch.setattr(planar, "NUMBER", 1.0, raising=False)
+            assert value(thing, q)[1] and not value(thing, q)[1]
+            monkeypatch.setattr(planar, "NUMBER", 2.0)
+            assert value(thing, q)[1]
+
     def test_a_function_that_somebody_puts_into_carom(self, folder, monkeypatch):
         thing = Thing(freeze(lambda q: q + 1))
         value(thing)
@@ -282,11 +295,13 @@ class TestFiles:
         assert folder.works() is False
 
     def test_a_process_that_did_not_survive_the_trial(self, folder, monkeypatch):
+        """The next one does not try at once: it would not survive it either."""
         folder.folder.mkdir(parents=True)
         (folder.folder / "works").write_text("trying")
-        assert folder.works() is None  # it may be at it
-        monkeypatch.setattr(storing, "PATIENCE", -1.0)
         assert folder.works() is False and value(Thing(freeze(lambda q: q + 7)))[1] and not files(folder)
+        monkeypatch.setattr(storing, "PATIENCE", -1.0)  # a day later
+        assert folder.works() is None and value(Thing(freeze(lambda q: q + 7)))[1]
+        assert folder.works() is True and len(files(folder)) == 1
 
 
 def test_what_is_relied_upon():
