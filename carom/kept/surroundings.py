@@ -36,6 +36,7 @@ HOME = Path(__file__).parents[1]
 PACKAGES = ("numpy", "equinox", "jaxtyping", "diffrax", "optimistix", "lineax")
 WITHOUT_EFFECT = ("cache", "log", "traceback", "pprint", "dump_ir", "timeout", "source_url")  # in the names of options of JAX
 TRACED = frozenset(["numerics", "xla", "spaces", "contact", "system", "methods", "running", "many", "named"])  # parts of carom
+MADE_OF = (["models"], ["bodies"], ["drawing"])  # parts of carom whose functions systems are made of
 STATE = frozenset(["_STRUCTURES", "LOADED"])  # what modules remember
 _PRISTINE = trace_context() if trace_context is not None else ()
 _looked = -1e9  # when the files were compared last
@@ -108,16 +109,18 @@ def constants() -> dict[str, str]:
 
 
 def constants_of(homes: set[str]) -> list[tuple[str, str]]:
-    """The same of these modules and of all of carom that they import."""
+    """The same of those of these modules that hold models, and of the others of their kind that they import."""
     found: dict[str, str] = {}
     waiting = sorted(homes)
     while waiting:
         name = waiting.pop()
-        if name not in found and name in sys.modules and not hasattr(sys.modules[name], "__path__"):  # a package only gathers
-            found[name] = _constants(name)
-            values = vars(sys.modules[name]).values()
-            others = {x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None) for x in values}
-            waiting += [x for x in others if isinstance(x, str) and x.startswith("carom.") and not _takes_part(x)]
+        kind = name.split(".")[1:2]
+        if name in found or name not in sys.modules or kind not in MADE_OF or hasattr(sys.modules[name], "__path__"):
+            continue  # a package only gathers
+        found[name] = _constants(name)
+        values = vars(sys.modules[name]).values()
+        others = {x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None) for x in values}
+        waiting += [x for x in others if isinstance(x, str) and x.startswith("carom.")]
     return sorted(found.items())
 
 

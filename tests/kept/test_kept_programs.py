@@ -112,7 +112,7 @@ class TestWhatTracingSeesIsPartOfTheKey:
 
     def test_control_without_them_the_old_number_is_found(self, folder, monkeypatch):
         global gravity
-        monkeypatch.setattr(keeping, "lasting", lambda *_: b"whatever")
+        monkeypatch.setattr(keeping, "lasting", lambda *_, **__: b"whatever")
         try:
             gravity = 9.81
             value(Thing(freeze(lambda q: gravity * q)))

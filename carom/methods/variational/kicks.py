@@ -33,17 +33,13 @@ def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: 
     split = mechanics.flows["splitting"]
     if split is None:
         return None
-    name = f"kicks {coefficients.tolist()} {without_energy}"
-    if name not in mechanics.flows:  # one function for all who ask: it is traced once
-        mechanics.flows[name] = _kicked(mechanics, split, coefficients, without_energy)
-    return mechanics.flows[name]
-
-
-def _kicked(mechanics: Mechanics, split: Splitting, coefficients: np.ndarray, without_energy: bool) -> FlowMap:
     example = jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim)
     stage, start = _stages(split, without_energy)
     one = jnp.ones(())
-    short = len(coefficients) <= 5 and operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example) <= SHORT
+    counted = "operations of a stage", without_energy
+    if counted not in mechanics.flows:  # a number: the flow itself would hold on to what is being traced
+        mechanics.flows[counted] = operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example)
+    short = len(coefficients) <= 5 and mechanics.flows[counted] <= SHORT
     if split.inverse_mass is not None and without_energy and short and mechanics.dim <= FEW:
         return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False)
 
