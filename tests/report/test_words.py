@@ -54,7 +54,7 @@ def test_momenta_have_the_units_that_follow_from_energy_and_time():
 
 
 def test_what_is_gone_through_is_not_called_kept():
-    """Bars touch by springs without mass: their gaps become negative, and a report that says non-penetration would be wrong."""
+    """Bars touch by springs without mass: their gaps become negative, and a report must not say non-penetration beside that."""
     run = carom.models.bars(elements=(4, 4)).solve(num_steps=80)
     assert run.smallest_gap.min() < -1e-4 and "non-penetration" not in run.preserved and "momentum" in run.preserved
 
