@@ -120,7 +120,7 @@ def star_energy(full: bool, draw: Path | None) -> list[Row]:
     runs = {"trapezoidal": TRAPEZOIDAL, "order 4": FOURTH}
     runs = {name: model.solve(method, num_steps=10**6, max_impacts=1500) for name, method in runs.items()}
     worst = {name: float(np.max(np.abs(run.energy_error))) for name, run in runs.items()}
-    impacts, variance, lanes = walk(2000 if full else 500)
+    impacts, variance, lanes = walk(100_000 if full else 500)
     kick = star_kick(model.params, model.dt) / abs(float(runs["trapezoidal"].energy[0]))
     if draw:
         figure, row = axes(1, 3)
@@ -157,7 +157,7 @@ def walk_row(impacts: np.ndarray, variance: np.ndarray, lanes: int) -> Row:
     ratio = float(variance[-1] / (impacts[-1] / 3))
     spread = 4 * float(np.sqrt(2 / lanes))  # four standard deviations of a variance from so many samples
     walk = Band(1 - spread, 1 + spread, "slope 1, over a decade")
-    size = Band(0.95 - spread, 1.05 + spread, "n/3, to 5 % and four standard deviations of the sample")
+    size = Band(0.97 - spread, 1.03 + spread, "n/3, to 3 % and four standard deviations of the sample")
     bounded = Band(-0.1, 0.1, "slope 0")
     answer, why = UNCLEAR, "neither grows as n nor stays"
     if walk.holds(slope) and size.holds(ratio):
