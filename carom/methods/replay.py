@@ -103,7 +103,10 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         parts = primals[1].parts
         slots = max_impacts + (num_steps if parts is None else len(parts.end) - 1)
         replay, out = _replay(functions, tree, num_steps, max_impacts, slots), values(*primals)
-        known = (whole, *primals[1:])
+        # Which steps of a hybrid pressed; not the record, which is not a number where it flew: a kernel takes that for failed.
+        chunk, table = primals[1:]
+        pressed = None if chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
+        known = (whole, chunk._replace(record=None), table, pressed)
         return out, Values(*replay.tangent([_once(x) for x in leaves], known, changes, list(out)))
 
     out = values(args, chunk, table)
@@ -158,9 +161,9 @@ def _replay(functions: Any, tree: Any, num_steps: int, max_impacts: int, slots: 
     """All slots of the run, in order."""
 
     def script(leaves: list[Array], known: Any) -> Script:
-        whole, chunk, table = known
+        whole, chunk, table, pressed = known
         args = eqx.combine(jax.tree.unflatten(tree, leaves), whole)
-        return script_of(functions, args, chunk, table, num_steps, max_impacts)
+        return script_of(functions, args, chunk, table, pressed, num_steps, max_impacts)
 
     def slot(script: Script, now: Now) -> tuple[Now, list[tuple[Array, Array]]]:
         after, seen = _slot(script, now)

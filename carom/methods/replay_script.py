@@ -95,7 +95,9 @@ class Script(NamedTuple):
         return self.dt if self.dt.ndim == 0 else self.dt[step]
 
 
-def script_of(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_steps: int, max_impacts: int) -> Script:
+def script_of(
+    functions: Any, args: Any, chunk: Chunk, table: ImpactTable, pressed: Any, num_steps: int, max_impacts: int
+) -> Script:
     arrays, params, start, dt = args
     method, system = eqx.combine(arrays, functions)
     n = start.q.shape[0]
@@ -103,7 +105,7 @@ def script_of(functions: Any, args: Any, chunk: Chunk, table: ImpactTable, num_s
     mechanics = method.bind(system, params, n)
     bind, sample = _controlled(method, system, params, n)
     flat, parts = not method.replayed_in_chart(mechanics), chunk.parts
-    pressed = None if legs is None or chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
+    pressed = None if legs is None else pressed
     known = (start, dt, table, chunk.states, table.step, num_steps, max_impacts)
     script = Script(legs, steps, mechanics, flat, *known, bind, pressed, sample, parts)
     where, beyond = table.step, num_steps

@@ -172,3 +172,22 @@ def test_control_the_first_ones_are_there_and_can_be_mapped():
     several, run = jax.vmap(jax.grad(height))(jnp.array([G, 5.0])), jax.jit(height)
     differences = [float(run(g + 1e-5) - run(g - 1e-5)) / 2e-5 for g in (G, 5.0)]
     assert several == pytest.approx(np.asarray(differences), rel=1e-6)  # 1e-16 over 1e-5, and the square of that
+
+
+def test_hybrid_before_and_after_a_bounce():
+    """Its record is not a number in steps that are flown; the derivative is one. Parabolas, which the rule follows exactly."""
+    system = carom.System(lambda q, v: 0.5 * v @ v - G * q[0], [carom.Contact(lambda q: q[0], 0.8, name="floor")])
+
+    def height(h):
+        run = carom.rollout(system, carom.Hybrid(), jnp.stack([h]), jnp.zeros(1), dt=0.05, num_steps=12)
+        return jnp.stack([run.q[8, 0], run.q[12, 0]])
+
+    def exact(h):
+        fall = jnp.sqrt(2 * h / G)
+        rest = 0.6 - fall
+        return jnp.stack([h - G * 0.4**2 / 2, 0.8 * G * fall * rest - G * rest**2 / 2])
+
+    wanted = np.asarray(jax.jacfwd(exact)(1.0))
+    assert np.allclose(height(1.0), exact(1.0), atol=1e-12) and abs(wanted[1]) < 0.5 * wanted[0]
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(height))(1.0), wanted, atol=1e-11)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(height))(1.0), wanted, atol=1e-11)
