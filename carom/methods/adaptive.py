@@ -116,15 +116,17 @@ class Adaptive(Method):
             raise InputError(f"method must be a method of carom, such as VariationalCollision() or TimeDG(); got {method!r}")
         if method.own_lengths is not None:
             raise InputError(f"Adaptive does not choose the steps of {type(method).__name__}: {method.own_lengths}")
-        atol = rtol if atol is None else atol
-        for name, value in {"rtol": rtol, "atol": atol}.items():
-            if not (np.ndim(value) == 0 and 0 <= float(value) < 1):
+        for name, value in {"rtol": rtol, "atol": rtol if atol is None else atol}.items():
+            if np.ndim(value) or not np.issubdtype(np.asarray(value).dtype, np.number) or not 0 <= float(value) < 1:
                 raise InputError(f"{name} must be a small positive number; got {value!r}")
+        if atol is None and float(rtol) == 0:
+            raise InputError("rtol = 0 needs an atol of its own, such as Adaptive(method, rtol=0, atol=1e-8)")
+        atol = rtol if atol is None else atol
         if float(atol) <= 0:
             raise InputError(f"atol must be positive: a coordinate that passes zero has no relative error; got {atol!r}")
+        if not isinstance(max_parts, int | np.integer) or max_parts < 2:
+            raise InputError(f"max_parts must be an integer of at least 2, the halves of one step; got {max_parts!r}")
         self.method, self.rtol, self.atol = method, jnp.asarray(rtol, float), jnp.asarray(atol, float)
-        if int(max_parts) < 2:
-            raise InputError(f"max_parts must be at least 2, the halves of one step; got {max_parts!r}")
         self.rate, self.max_parts, self.notes = method.order, int(max_parts), False
 
     # -- declarations --------------------------------------------------------------------------------------------------------
