@@ -9,7 +9,7 @@ import numpy as np
 from carom.bodies.scene import Scene, State, potential
 from carom.bodies.stepping import Stepper, StepRecord
 from carom.errors import InputError
-from carom.methods.stops import Stop, stops_of
+from carom.methods.stops import Stop, crossed, stops_of
 from carom.results.solution import Status
 from carom.running.options import check_callback
 from carom.running.tracing import explained
@@ -90,18 +90,12 @@ class Ending:
                 rows.append(_number(stop.function(now=now, t=t), stop.name))
         return np.array(rows)
 
-    def _crossed(self, after: np.ndarray) -> np.ndarray:
-        """From a sign to another, or to zero, in the direction that was asked for."""
-        wanted = np.array([stop.direction for stop in self.stops])
-        rises, falls = (self.signs < 0) & (after >= 0), (self.signs > 0) & (after <= 0)
-        return (rises & (wanted >= 0)) | (falls & (wanted <= 0))
-
     def met(self, state: State, t: float, step: int) -> bool:
         """Has a stop been met in the step that ends here? If not, its sign is that of the next step's start."""
         if not self.stops:
             return False
         after = self._values(state, t, step)
-        if np.any(self._crossed(after)):
+        if np.any(crossed(self.stops, self.signs, after)):
             return True
         self.signs = np.where(after == 0, self.signs, np.sign(after))
         return False
@@ -117,9 +111,9 @@ class Ending:
 
         while far - near > 4 * np.finfo(float).eps * max(abs(t), far):
             middle = 0.5 * (near + far)
-            near, far = (near, middle) if np.any(self._crossed(short(middle)[2])) else (middle, far)
+            near, far = (near, middle) if np.any(crossed(self.stops, self.signs, short(middle)[2])) else (middle, far)
         state, record, after = short(far)
-        which = self.stops[int(np.argmax(self._crossed(after)))].name
+        which = self.stops[int(np.argmax(crossed(self.stops, self.signs, after)))].name
         text = f"stopped by {which!r} at step {step} (t = {t + far:.9g})"
         return state, record, t + far, Status("stopped", text, True, step, t + far)
 

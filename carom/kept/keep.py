@@ -118,13 +118,17 @@ def _kind(leaves: list[Any], tree: Any) -> Any:
     if trace_context is None or config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
         return None
     kind: list[Any] = [trace_context(), how_traced(), tree]
+    home = {jax.devices()[0]}
     for leaf in leaves:
-        if isinstance(leaf, jax.Array):
-            if isinstance(leaf, jax.core.Tracer):
-                return None
-            kind += leaf.aval, leaf.sharding
+        if isinstance(leaf, jax.core.Tracer):
+            return None
+        if isinstance(
+            leaf, jax.Array
+        ):  # what numpy holds at the start of a run, JAX holds after its first part: one program for both
+            here = leaf.devices() == home
+            kind += leaf.shape, leaf.dtype, leaf.weak_type, None if here else leaf.sharding
         elif isinstance(leaf, (np.ndarray, np.generic)):
-            kind += leaf.shape, leaf.dtype
+            kind += leaf.shape, leaf.dtype, False, None
         else:
             kind += type(leaf), leaf
     return tuple(kind)

@@ -12,7 +12,7 @@ import numpy as np
 from carom.drawing import Film
 from carom.errors import InputError
 from carom.live.rigid_fit import fit, outward, prism
-from carom.results.caveats import momentum_labels
+from carom.results.labels import momentum_labels
 
 CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size

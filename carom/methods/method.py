@@ -154,6 +154,11 @@ class Method(eqx.Module):
         """What is kept of this system beyond `preserves`."""
         return ()
 
+    def keeps(self, system: System) -> tuple[str, ...]:
+        """All that is kept of this system. Interfaces are gone through: there a negative gap is the motion itself."""
+        declared = (*self.preserves, *self.also_preserves(system))
+        return tuple(name for name in declared if name != "non-penetration" or "interfaces" not in system.needs)
+
     def refuses(self, needs: frozenset[str]) -> str | None:
         """Why a combination of needs that are taken one by one is not taken together."""
         return next((why for together, why in self.not_together.items() if together <= needs), None)

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from carom.errors import InputError
@@ -57,6 +58,13 @@ def stops_of(given: Any, known: tuple[str, ...] = OF_A_SYSTEM) -> tuple[Stop, ..
     return stops
 
 
+def crossed(stops: tuple[Stop, ...], before: Any, after: Any) -> Any:
+    """From a sign to another, or to zero, in the direction that was asked for; arrays of numpy or of JAX."""
+    wanted = np.array([stop.direction for stop in stops], int)
+    rises, falls = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    return (rises & (wanted >= 0)) | (falls & (wanted <= 0))
+
+
 class Watch:
     """The signs of all stops along a run."""
 
@@ -75,9 +83,4 @@ class Watch:
         return jnp.sign(self.values(q, p, t))
 
     def crossed(self, before: Float[Array, " stops"], after: Float[Array, " stops"]) -> Bool[Array, " stops"]:
-        """From a sign to another, or to zero, in the direction that was asked for."""
-        if not self.stops:
-            return jnp.zeros(0, bool)
-        wanted = jnp.asarray([stop.direction for stop in self.stops])
-        rises, falls = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
-        return (rises & (wanted >= 0)) | (falls & (wanted <= 0))
+        return crossed(self.stops, before, after)

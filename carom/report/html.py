@@ -20,7 +20,7 @@ import numpy as np
 from carom.drawing import Arrows, Film
 from carom.report.plots import envelope
 from carom.report.view import view_of
-from carom.results.caveats import momentum_labels
+from carom.results.labels import momentum_labels
 from carom.results.solution import MANY_CONTACTS, Solution
 from carom.results.store import method_record, versions
 

@@ -19,20 +19,6 @@ def caveats(solution: Any) -> tuple[str, ...]:
         return ()
 
 
-def kept_of(solution: Any) -> tuple[str, ...]:
-    """What the method declares to keep of this system. Interfaces are gone through: there a negative gap is the motion itself."""
-    declared = (*solution.method.preserves, *solution.method.also_preserves(solution.system))
-    through = "interfaces" in solution.system.needs
-    return tuple(name for name in declared if not (through and name == "non-penetration"))
-
-
-def momentum_labels(solution: Any) -> tuple[str, ...]:
-    """The momenta as axes name them: with their units, where the space has some."""
-    space, names = solution.system.space, solution.directions
-    units = space.momentum_units if space is not None and space.dim == len(names) else ("",) * len(names)
-    return tuple(f"{name} [{unit}]" if unit else name for name, unit in zip(names, units, strict=True))
-
-
 def _passed_through(solution: Any) -> list[str]:
     """Contacts with a negative gap at a point of the grid, although nothing pushed in the steps before and after it; or, where the
     method keeps gaps from becoming negative, with a negative gap at all."""

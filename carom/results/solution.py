@@ -16,7 +16,7 @@ from carom.methods import status as codes
 from carom.named import changed_since, frozen
 from carom.numerics.quadrature import integrals
 from carom.numerics.sequences import accumulation_time
-from carom.results.caveats import caveats, kept_of
+from carom.results.caveats import caveats
 from carom.results.impacts import Impacts as Impacts
 from carom.results.impacts import counted as counted
 from carom.results.views import view
@@ -233,7 +233,7 @@ class Solution:
     @property
     def preserved(self) -> tuple[str, ...]:
         """What the method declares to keep of this system."""
-        return kept_of(self)
+        return self.method.keeps(self.system)
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:

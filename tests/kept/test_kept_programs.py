@@ -89,6 +89,22 @@ def test_a_process_asks_the_folder_once(folder):
     assert (other.loads, len(other.ready)) == (1, 1)
 
 
+def test_numbers_of_numpy_and_of_jax_are_one_program(folder):
+    """What numpy holds at the start of a run, JAX holds after its first part: a second program doubled every first start."""
+    traces = []
+
+    @keep
+    def double(q):
+        traces.append(1)
+        return 2 * q
+
+    first = double(Q)
+    np.testing.assert_array_equal(double(double(first)), 8 * Q)
+    assert len(traces) == 1
+    double(Q.astype(np.float32))
+    assert len(traces) == 2  # the control: another type is another program
+
+
 def system():
     return carom.System(lambda q, v: 0.5 * v @ v - gravity * q[0])
 
