@@ -51,8 +51,8 @@ class MethodRecord:
     settings: dict[str, str]
     offers = frozenset()  # a record takes no steps: `carom.load(path, method=…)` tells a run its method
 
-    def also_preserves(self, system: Any) -> tuple[str, ...]:
-        return ()  # what there was is among `preserves`
+    def keeps(self, system: Any) -> tuple[str, ...]:
+        return self.preserves  # what the method kept of this system was written down with the run
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.settings.items())})"
