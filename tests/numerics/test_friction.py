@@ -1,6 +1,7 @@
 """The contact solver against Coulomb's law contact by contact, enumeration, exact answers, and problems of real scenes."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,7 +13,7 @@ from scipy import sparse
 import carom  # noqa: F401  (double precision)
 from benchmarks import friction_scenes as scenes
 from carom.numerics.complementarity.enumeration import solve_friction as enumerate_states
-from carom.numerics.friction import cones, gradient, interior, polish, scaled
+from carom.numerics.friction import cones, gradient, interior, polish, scaled, stages
 from carom.numerics.friction import problem as problem_module
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.small import friction_impulses
@@ -148,6 +149,17 @@ def test_each_stage_alone_reaches_the_certificate():
     for x in near:
         assert TOLERANCE < part.residual(x) < 1e-4  # control: the stage alone did not end there
         assert min(part.residual(polish.polish(part, x, TOLERANCE, weight).x) for weight in (1.0, 1e2, 1e4)) <= TOLERANCE
+
+
+def test_bold_steps_end_where_careful_ones_stall(monkeypatch):
+    """Stacks with much friction have contacts that neither carry nor open: there F grows before it vanishes."""
+    problems = [scenes.stack(np.random.default_rng(seed), 12, 1.5).problem() for seed in range(2, 5)]
+    problems = [replace(problem, friction=3 * problem.friction) for problem in problems]
+    bold = [solve_friction(problem) for problem in problems]
+    assert all(solution.converged for solution in bold)
+    monkeypatch.setattr(stages, "LEAP_WEIGHTS", ())  # control: without them a large part of the schedule is gone through
+    careful = [solve_friction(problem) for problem in problems]
+    assert 3 * sum(solution.iterations for solution in bold) < sum(solution.iterations for solution in careful)
 
 
 def test_projection_and_its_slope():

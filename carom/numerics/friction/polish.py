@@ -46,16 +46,16 @@ def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, ma
     return Iterate(best, step)
 
 
-def leap(scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int = LEAPS) -> Iterate:
+def leap(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = LEAPS) -> Iterate:
     """(11) with a small λ from x, its steps taken whether they make F smaller or not, until the certificate is below the tolerance.
     Where many contacts change their state at once F grows before it vanishes, and a method that forbids that stays where it is."""
     best, least = x, scaled.residual(x)
     step, since = 0, 0
     while least > tolerance and step < max_steps and step - since < LEAPS_IN_VAIN:
         step += 1
-        F, p, z = natural_map(scaled, x, 1.0)
+        F, p, z = natural_map(scaled, x, rho)
         try:
-            x = x + _newton(scaled, F, p, z, 1.0, LEAPING)
+            x = x + _newton(scaled, F, p, z, rho, LEAPING)
         except Singular:
             break
         residual = scaled.residual(x)

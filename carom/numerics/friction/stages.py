@@ -21,8 +21,9 @@ SCHEDULE = (  #           interior points from the centre, from above the best x
     ((10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
     ((), (1.0, 0.3, 0.03), (0.3, 0.03), 0),
 )
-PATIENCE = 8  #           interior-point iterations that do not improve the certificate
-WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10)
+PATIENCE = 20  #           interior-point iterations that do not improve the certificate
+WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10), for careful steps
+LEAP_WEIGHTS = (1.0, 0.1, 10.0)  #  and for bold ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,10 @@ def _interior(scaled: Scaled, begin, best: np.ndarray, tolerance: float):
 
 
 def _polishes(name: str, scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int):
+    """Newton's method from x, near a solution: boldly first, since in problems with contacts that neither carry nor open (there are
+    many in piles) F must grow before it vanishes, and then with the weights that were found to help the careful one."""
     if scaled.residual(x) <= NEAR or max_steps > FIRST_POLISH:
+        for weight in LEAP_WEIGHTS:
+            yield name, *leap(scaled, x, tolerance, weight)
         for weight in WEIGHTS:
             yield name, *polish(scaled, x, tolerance, weight, max_steps)
