@@ -17,7 +17,7 @@ NEAR = 1e-3  #            a certificate from which a polish is worth a try
 SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
 SCHEDULE = (  #           interior points from the centre, from above the best x, from above the gradient stage; gradient steps
     ((1.0, 0.1), (), (), 500),
-    ((), (1.0, 0.1), (0.1,), 2000),
+    ((0.01,), (1.0, 0.1), (0.1,), 2000),
     ((10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
     ((), (1.0, 0.3, 0.03), (0.3, 0.03), 0),
 )
