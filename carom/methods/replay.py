@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.errors import InputError
-from carom.methods.loop import Grid, advance, controller_row
+from carom.methods.loop import Chunk, Grid, advance, controller_row
 from carom.methods.method import ImpactTable, State, StepStart
 from carom.methods.replay_loops import Replay
 from carom.methods.replay_script import Now, Script, Seen, script_of
@@ -66,23 +67,28 @@ class Run(NamedTuple):
     end: Any = None  #                                  with stops: an `End` (`carom.methods.stopped`)
 
 
-def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int, taken: Any = None) -> Run:
+def run(
+    method: Any,
+    system: Any,
+    params: Any,
+    start: State,
+    dt: Array,
+    num_steps: int,
+    max_impacts: int,
+    taken: Any = None,
+    chunk: Chunk | None = None,
+) -> Run:
     """`num_steps` steps from `start`, differentiable with respect to `start`, `dt`, `params` and all numbers in the system.
 
     `dt` is the length of all steps, or has one entry for each. Only the first `taken` of them are taken, where that is given.
+    `chunk`: what happens in them (`advanced`), where that is known already.
     """
     method = method.noting()
     arrays, functions = eqx.partition((method, system), eqx.is_array)
     args = (arrays, params, start, dt)
-    rows = max_impacts + method.impacts_reserved
-    zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)
-    frozen_arrays, frozen_params, frozen_start, frozen_dt = jax.lax.stop_gradient(args)
-    fixed_method, fixed_system = eqx.combine(frozen_arrays, functions)
+    if chunk is None:
+        chunk = advanced(method, system, params, start, dt, num_steps, max_impacts, taken)
     limit = jnp.asarray(num_steps if taken is None else taken, jnp.int32)
-    grid = Grid(frozen_dt, zero, limit, most, num_steps, rows, times=_uneven(frozen_start.t, frozen_dt))
-    fixed, rest = eqx.partition((fixed_method, fixed_system, frozen_params, frozen_start, grid), eqx.is_array)
-    forwards = lambda kernel: lambda fixed: advance(*eqx.combine(fixed, rest), kernel=kernel)  # noqa: E731
-    chunk = unless_batched(forwards(True), forwards(False))(fixed)
     full = (chunk.steps < limit) | (chunk.num_impacts > max_impacts)
     status = jnp.where((chunk.status == OK) & full, TABLE_FULL, chunk.status).astype(jnp.int32)
     table = jax.tree.map(lambda column: column[:max_impacts], chunk.impacts)
@@ -94,12 +100,14 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         q, p, control = jnp.split(chunk.states[:num_steps], (n, n + start.p.shape[0]), axis=1)
         return Values(q, p, table.t, table.q, table.p_before, table.p_after, table.impulse, control)
 
-    @values.defjvp
     def derivative(primals, tangents):
-        live, whole = eqx.partition(primals[0], eqx.is_inexact_array)
+        # What does not move is known, and nothing is differentiated with respect to it.
+        args = jax.tree.map(lambda x: once_only(x) if eqx.is_inexact_array(x) else x, primals[0])
+        moves = lambda x, change: eqx.is_inexact_array(x) and not isinstance(change, SymbolicZero)  # noqa: E731
+        live = jax.tree.map(lambda x, change: x if moves(x, change) else None, args, tangents[0])
+        whole = jax.tree.map(lambda x, change: None if moves(x, change) else x, args, tangents[0])
         leaves, tree = jax.tree.flatten(live)
-        pairs = zip(jax.tree.leaves(primals[0]), jax.tree.leaves(tangents[0]), strict=True)
-        changes = [change for x, change in pairs if eqx.is_inexact_array(x)]
+        changes = [change for x, change in zip(*map(jax.tree.leaves, (args, tangents[0])), strict=True) if moves(x, change)]
         parts = primals[1].parts
         slots = max_impacts + (num_steps if parts is None else len(parts.end) - 1)
         replay, out = _replay(functions, tree, num_steps, max_impacts, slots), values(*primals)
@@ -107,8 +115,9 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
         chunk, table = primals[1:]
         pressed = None if chunk.record is None else ~jnp.isnan(chunk.record.velocities[:, 0, 0])
         known = (whole, chunk._replace(record=None), table, pressed)
-        return out, Values(*replay.tangent([_once(x) for x in leaves], known, changes, list(out)))
+        return out, Values(*replay.tangent(leaves, known, changes, list(out)))
 
+    values.defjvp(derivative, symbolic_zeros=True)
     out = values(args, chunk, table)
     done = jnp.arange(num_steps) < chunk.steps
     blank = lambda rows: jnp.where(done[:, None], rows, jnp.nan)  # noqa: E731
@@ -128,18 +137,30 @@ def run(method: Any, system: Any, params: Any, start: State, dt: Array, num_step
     )
 
 
+def advanced(method: Any, system: Any, params: Any, start: State, dt: Array, num_steps: int, max_impacts: int, taken: Any) -> Chunk:
+    """The run itself, of which no derivatives are taken."""
+    still = jax.lax.stop_gradient(eqx.filter((method.noting(), system, params, start, dt), eqx.is_array))
+    method, system, params, start, dt = eqx.combine(still, (method.noting(), system, params, start, dt))
+    zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)
+    limit, rows = jnp.asarray(num_steps if taken is None else taken, jnp.int32), max_impacts + method.impacts_reserved
+    grid = Grid(dt, zero, limit, most, num_steps, rows, times=_uneven(start.t, dt))
+    fixed, rest = eqx.partition((method, system, params, start, grid), eqx.is_array)
+    forwards = lambda kernel: lambda fixed: advance(*eqx.combine(fixed, rest), kernel=kernel)  # noqa: E731
+    return unless_batched(forwards(True), forwards(False))(fixed)
+
+
 def _uneven(t: Array, dt: Array) -> Array | None:
     """The instants of steps that are not of one length, with one that nobody asks for."""
     return None if dt.ndim == 0 else t + jnp.concatenate([jnp.zeros(1), jnp.cumsum(dt), jnp.sum(dt)[None]])
 
 
 @jax.custom_jvp
-def _once(x: Array) -> Array:
+def once_only(x: Array) -> Array:
     """Itself; but its derivative, which would be a second one of the run, is refused: a replay has the first only."""
     return x
 
 
-@_once.defjvp
+@once_only.defjvp
 def _twice(*_: Any) -> Any:
     raise InputError(
         "second derivatives of a run are not computed, and what JAX would make of them would be wrong: difference the gradient, "

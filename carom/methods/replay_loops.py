@@ -42,7 +42,7 @@ class Replay(NamedTuple):
             return [columns[i] for i in some]
 
         def backwards(replay, leaves, known, cotangents, good):
-            full = [jnp.zeros(x.shape) for x in out]
+            full: list[Any] = [None] * len(out)
             for i, cotangent in zip(some, cotangents, strict=True):
                 full[i] = cotangent
             return _backwards(replay, leaves, known, full, good)
@@ -83,8 +83,9 @@ def _forwards(replay: Replay, leaves, known, changes: list[Array], good: Any, li
     return [column[:-1] for column in out]
 
 
-def _backwards(replay: Replay, leaves, known, cotangents: list[Array], good: Any) -> list[Array]:
-    """The cotangents of the leaves."""
+def _backwards(replay: Replay, leaves, known, cotangents: list[Any], good: Any) -> list[Array]:
+    """The cotangents of the leaves. None: a column that nobody has asked for, of which nothing is differentiated."""
+    wanted = [i for i, cotangent in enumerate(cotangents) if cotangent is not None]
     real, rest = replay.start(leaves, known)
     room = jax.tree.map(lambda x: jnp.zeros((replay.slots + 1, *x.shape), x.dtype), (real, rest))
 
@@ -98,12 +99,16 @@ def _backwards(replay: Replay, leaves, known, cotangents: list[Array], good: Any
         return real, rest, room, count + 1
 
     last, _, room, count = jax.lax.while_loop(unfinished, go_on, (real, rest, room, jnp.zeros((), jnp.int32)))
-    padded = [jnp.concatenate([c, jnp.zeros((1, *c.shape[1:]))]) for c in cotangents]
+    padded = [jnp.concatenate([cotangents[i], jnp.zeros((1, *cotangents[i].shape[1:]))]) for i in wanted]
 
     def go_back(carry):
         totals, back, count = carry
         real, rest = jax.tree.map(lambda x: x[count - 1], room)
-        function = lambda leaves, real: replay.next(leaves, known, real, rest)  # noqa: E731
+
+        def function(leaves, real):
+            (real, rows), (after, where) = replay.next(leaves, known, real, rest)
+            return (real, [rows[i] for i in wanted]), (after, [where[i] for i in wanted])
+
         with unsealed():
             _, pull, (_, where) = jax.vjp(function, leaves, real, has_aux=True)
         more, back = pull((back, [column[i] for column, i in zip(padded, where, strict=True)]))

@@ -5,16 +5,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from carom.errors import InputError
+from carom.kept.remember import remembered
 from carom.methods.capabilities import require
 from carom.methods.method import State
-from carom.methods.replay import Run, run
+from carom.methods.replay import Run
 from carom.methods.stopped import stopped_run
 from carom.methods.stops import Stop, stops_of
 from carom.named import frozen, traced_in
 from carom.running.checks import needs_of
 from carom.running.options import check_pure
+from carom.running.pure_run import pure_run
 from carom.running.tracing import check_stops, explained
 from carom.system.system import System
 
@@ -59,11 +62,15 @@ def rollout(
         raise InputError(f"dt must be a number, or have one entry for each of the {num_steps} steps; its shape is {jnp.shape(dt)}")
     system = frozen(system.on_grid(dt))
     _refuse_traced(system)
+    params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
     with explained("the system"):
-        quadratic = _is_quadratic(system, params, q.shape[0])
+        quadratic = remembered(_is_quadratic, system, params, q.shape[0])
     require(needs if quadratic else needs | {"energy not quadratic"}, method, "gradients")
     stops = _stops(stop, q, v, params)
-    return _run(method, system, params, q, v, t, jnp.asarray(dt, float), int(num_steps), int(max_impacts), stops)
+    dt = jnp.asarray(dt, float)
+    if stops:
+        return _stopped(method, system, params, q, v, t, dt, int(num_steps), int(max_impacts), stops)
+    return pure_run((method, system, params, q, v, t, dt), int(num_steps), int(max_impacts))
 
 
 def _stops(stop: Any, q: Any, v: Any, params: Any) -> tuple[Stop, ...]:
@@ -93,8 +100,6 @@ def _is_quadratic(system: System, params: Any, n: int) -> bool:
 
 
 @eqx.filter_jit  # outside of any other computation, too, it is compiled once
-def _run(method, system, params, q, v, t, dt, num_steps: int, max_impacts: int, stops: tuple[Stop, ...] = ()) -> Run:
+def _stopped(method, system, params, q, v, t, dt, num_steps: int, max_impacts: int, stops: tuple[Stop, ...]) -> Run:
     start = State(t, q, system.bind(params, q.shape[0]).momentum(q, v, t))
-    if not stops:
-        return run(method, system, params, start, dt, num_steps, max_impacts)
     return stopped_run(method, system, params, start, dt, num_steps, max_impacts, stops)

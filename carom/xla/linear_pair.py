@@ -4,7 +4,7 @@
 (`jax.interpreters`: `ad`, `batching`, `mlir`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -36,19 +36,26 @@ def linear_pair(forward: _Function, backward: _Function, known: Any, tangent: li
     like the results.
 
     `tangent` and the result are lists of arrays. Both functions may be wrapped by `unless_batched`: second derivatives are not
-    taken, and under `vmap` each is mapped as it is. Neither is traced before it is needed.
+    taken, and under `vmap` each is mapped as it is. Neither is traced before it is needed. Where it is known that a cotangent is
+    zero, `backward` is handed None in its place, and need not compute what comes of it.
     """
     leaves, tree = jax.tree.flatten(known)
-    shapes = tuple((x.shape, x.dtype) for x in like)
-    return _pair.bind(*leaves, *tangent, forward=forward, backward=backward, tree=tree, count=len(leaves), shapes=shapes)
+    shapes, inputs = _shapes(like), _shapes(tangent)
+    more = {"count": len(leaves), "shapes": shapes, "inputs": inputs, "given": (True,) * len(inputs)}
+    return _pair.bind(*leaves, *tangent, forward=forward, backward=backward, tree=tree, **more)
+
+
+def _shapes(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple((x.shape, x.dtype) for x in arrays)
 
 
 _pair = Primitive("linear_pair")
 _pair.multiple_results = True
 
 
-def _apply(*args, forward, backward, tree, count, shapes):
-    return forward(jax.tree.unflatten(tree, args[:count]), list(args[count:]))
+def _apply(*args, forward, backward, tree, count, shapes, inputs, given):
+    moving = iter(args[count:])
+    return forward(jax.tree.unflatten(tree, args[:count]), [next(moving) if there else None for there in given])
 
 
 def _abstract(*args, shapes, **_):
@@ -61,15 +68,17 @@ def _jvp(primals, tangents, **params):
     return _pair.bind(*primals, **params), _pair.bind(*primals[:count], *changes, **params)
 
 
-def _transpose(cotangents, *args, forward, backward, tree, count, shapes):
-    known, moving = args[:count], args[count:]
-    filled = [ad.instantiate_zeros(c) for c in cotangents]
-    back = tuple((x.aval.shape, x.aval.dtype) for x in moving)
-    out = _pair.bind(*known, *filled, forward=backward, backward=forward, tree=tree, count=count, shapes=back)
-    return [None] * count + list(out)
+def _transpose(cotangents, *args, forward, backward, tree, count, shapes, inputs, given):
+    there = tuple(type(c) is not ad.Zero for c in cotangents)
+    if not any(there):
+        return [None] * len(args)
+    some = [c for c in cotangents if type(c) is not ad.Zero]
+    pair = {"forward": backward, "backward": forward, "tree": tree, "count": count}
+    out = _pair.bind(*args[:count], *some, **pair, shapes=inputs, inputs=shapes, given=there)
+    return [None] * count + [x for x, wanted in zip(out, given, strict=True) if wanted]
 
 
-def _batch(args, axes, *, forward, backward, tree, count, shapes):
+def _batch(args, axes, *, forward, backward, tree, count, shapes, inputs, given):
     # None: not mapped. (Its name in `batching` is not in every version.)
     size = next(x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
     front = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(args, axes, strict=True)]
@@ -79,13 +88,13 @@ def _batch(args, axes, *, forward, backward, tree, count, shapes):
     # Straight to the plain form: `custom_vmap` would trace the fast one first, which takes as long, and nobody would run it.
     plain = lambda function: function.plain if isinstance(function, unless_batched) else function  # noqa: E731
     over = lambda function: jax.vmap(plain(function), in_axes=(known, 0), axis_size=size)  # noqa: E731
-    shapes = tuple(((size, *shape), dtype) for shape, dtype in shapes)
-    pair = {"forward": over(forward), "backward": over(backward), "tree": tree, "count": count, "shapes": shapes}
-    out = _pair.bind(*front[:count], *tangent, **pair)
+    shapes, inputs = (tuple(((size, *shape), dtype) for shape, dtype in which) for which in (shapes, inputs))
+    pair = {"forward": over(forward), "backward": over(backward), "tree": tree, "count": count, "given": given}
+    out = _pair.bind(*front[:count], *tangent, **pair, shapes=shapes, inputs=inputs)
     return out, [0] * len(out)
 
 
-_pair.def_impl(jax.jit(_apply, static_argnames=("forward", "backward", "tree", "count", "shapes")))
+_pair.def_impl(_apply)  # with numbers: the functions are programs of their own
 _pair.def_abstract_eval(_abstract)
 ad.primitive_jvps[_pair] = _jvp
 ad.primitive_transposes[_pair] = _transpose

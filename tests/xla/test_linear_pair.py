@@ -77,3 +77,30 @@ def test_under_vmap_the_plain_form_runs():
     assert np.array_equal(jax.vmap(function)(jnp.arange(3.0)), [0.0, 2.0, 4.0]) and "plain" in called
     nested = jax.vmap(jax.vmap(function))(jnp.ones((2, 3)))
     assert nested.shape == (2, 3) and np.all(nested == 2)
+
+
+def test_a_cotangent_that_is_zero_is_none():
+    """Of two results one is read: the transpose is not handed a zero for the other, and need not compute with it."""
+    handed = []
+
+    def forward(known, changes):
+        return [2 * changes[0], 3 * changes[0]]
+
+    def backward(known, cotangents):
+        handed.append([c is None for c in cotangents])
+        return [sum(factor * c for factor, c in zip((2, 3), cotangents, strict=True) if c is not None)]
+
+    @jax.custom_jvp
+    def both(x):
+        return [2 * x, 3 * x]
+
+    @both.defjvp
+    def _(primals, tangents):
+        out = both(*primals)
+        return out, linear_pair(forward, backward, [], [tangents[0]], out)
+
+    assert jax.grad(lambda x: jnp.sum(both(x)[1]))(jnp.asarray(1.5)) == 3 and handed == [[True, False]]
+    assert jax.grad(lambda x: jnp.sum(both(x)[0] + both(x)[1]))(jnp.asarray(1.5)) == 5
+    mapped = jax.vmap(jax.grad(lambda x: both(x)[0]))(jnp.arange(3.0))
+    assert np.array_equal(mapped, [2.0, 2.0, 2.0])
+    assert jax.jvp(lambda x: both(x)[1], (jnp.asarray(1.5),), (jnp.asarray(1.0),))[1] == 3
