@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
@@ -28,14 +29,18 @@ class Program:
             self._traces += 1
             return function(*args)
 
-        def plain(*args: Any) -> Any:
-            with without_kernels():
-                return traced(*args)
-
+        self._traced = traced
         self._jitted = self._kept = keep(traced, function)
-        self._plain = eqx.filter_jit(plain)
         self._known: set[Any] = set()
         self._refused: set[Any] = set()  # kinds of calls that cannot be a kernel
+
+    @cached_property
+    def _plain(self) -> Callable[..., Any]:
+        def plain(*args: Any) -> Any:
+            with without_kernels():
+                return self._traced(*args)
+
+        return eqx.filter_jit(plain)
 
     def __call__(self, *args: Any) -> Any:
         if self._refused and _kind(args) in self._refused:

@@ -13,7 +13,7 @@ may be kept, it is `equinox.filter_jit`.
 import hashlib
 import threading
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from typing import Any
 
 import equinox as eqx
@@ -34,12 +34,17 @@ class keep:  # a decorator
     """See above. Arguments are given by position; what is not an array is static, and has to be hashable."""
 
     def __init__(self, function: Callable[..., Any], origin: Callable[..., Any] | None = None):
-        self.function, self.plain = function, eqx.filter_jit(function)
+        self.function = function
         self.origin = function if origin is None else origin  # that decides what is computed, where `function` is a cover of it
         self.ready: dict[Any, Finished | None] = {}  # None: a kind that is left to filter_jit
         self.loads = 0  # how many programs were found
         self.lock = threading.RLock()
         update_wrapper(self, function)
+
+    @cached_property
+    def plain(self) -> Callable[..., Any]:
+        """Made where it is needed: thirty of them at the import would take as long as loading a program."""
+        return eqx.filter_jit(self.function)
 
     def __call__(self, *args: Any) -> Any:
         if store() is None:
@@ -88,9 +93,9 @@ class keep:  # a decorator
 
         with without_places():
             traced = jax.jit(flat).trace(*arrays)
-        if traced.jaxpr.effects or any("callback" in name or name in FOREIGN for name in primitives_of(traced.jaxpr.jaxpr)):
-            return None
-        lowered = traced.lower()
+            if traced.jaxpr.effects or any("callback" in name or name in FOREIGN for name in primitives_of(traced.jaxpr.jaxpr)):
+                return None
+            lowered = traced.lower()  # which traces the way back of a gradient
         with compiled_anew():
             compiled = lowered.compile()
         folder.save(key, compiled, results, arrays)

@@ -7,11 +7,7 @@ cannot, `Method.offers` the verbs it serves. Nothing else asks a method or a sys
 from typing import Any
 
 from carom.errors import InputError
-from carom.methods.hybrid import Hybrid
 from carom.methods.method import Method
-from carom.methods.timestepping.moreau import MoreauJean
-from carom.methods.timestepping.time_dg import TimeDG
-from carom.methods.variational.collision import VariationalCollision
 
 NEEDS = {  # as a sentence about a system goes on: "… does not take systems with …"
     "contacts": "contacts",
@@ -49,8 +45,13 @@ HINTS = {"obstacles": "or write one Contact per face"}
 
 
 def known_methods() -> list[Method]:
-    """One of each kind, as they are by default."""
-    from carom.methods.event_driven import EventDriven  # stands on diffrax, whose import takes a second
+    """One of each kind, as they are by default. Loaded here: a run needs one of them, and EventDriven stands on diffrax, whose
+    import takes a second."""
+    from carom.methods.event_driven import EventDriven
+    from carom.methods.hybrid import Hybrid
+    from carom.methods.timestepping.moreau import MoreauJean
+    from carom.methods.timestepping.time_dg import TimeDG
+    from carom.methods.variational.collision import VariationalCollision
 
     return [VariationalCollision(), EventDriven(), MoreauJean(), MoreauJean(theta=1.0), TimeDG(), Hybrid()]
 
@@ -110,4 +111,6 @@ def table() -> str:
 
 
 def _is_implicit(method: Method) -> bool:
+    from carom.methods.timestepping.moreau import MoreauJean
+
     return isinstance(method, MoreauJean) and float(method.theta) == 1.0
