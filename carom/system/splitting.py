@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from carom.numerics.linalg import dot, matvec
-from carom.xla.structure import depends_on
+from carom.xla.structure import depends_on, lean
 
 
 class Splitting(NamedTuple):
@@ -38,9 +38,9 @@ def split(lagrangian: Callable[..., Any], inverse_mass: Float[Array, "n n"]) -> 
         return q + h * v, p, 0.5 * dot(p - at_rest, v), jnp.asarray(True)
 
     return Splitting(
-        force=lambda q: jax.grad(lagrangian)(q, zero, t),
+        force=lean(lambda q: jax.grad(lagrangian)(q, zero, t), zero),
         drift=drift,
-        potential=lambda q: -lagrangian(q, zero, t),
+        potential=lean(lambda q: -lagrangian(q, zero, t), zero),
         admissible=lambda q: jnp.asarray(True),
         inverse_mass=inverse_mass,
         at_rest=at_rest,

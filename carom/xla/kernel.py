@@ -27,6 +27,7 @@ from jax.experimental import xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
 from carom.xla.probe import known_verdict, verdict
+from carom.xla.structure import without_unused
 
 # Primitives that XLA's CPU backend does not turn into plain code in place.
 _FOREIGN = frozenset(
@@ -85,6 +86,7 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
         closed, shape = jax.make_jaxpr(on_leaves, return_shape=True)(*leaves)
     finally:
         _inside.reset(token)
+    closed = closed.replace(jaxpr=without_unused(closed.jaxpr))
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
     if _enabled() and not _is_foreign(closed.jaxpr):
         kernel = tagged(inner, xla_cpu_small_call="true", inlineable="false")

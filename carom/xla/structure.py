@@ -85,6 +85,19 @@ def _length(jaxpr: Any) -> int:
     return sum(sum(map(_length, programs)) if programs else 1 for programs in inner)
 
 
+def lean(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    """The same function of such arguments, traced once, without what its results do not need: of a derivative mostly the value."""
+    closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+    needed = core.ClosedJaxpr(without_unused(closed.jaxpr), closed.consts)
+    call = jax.jit(core.jaxpr_as_fun(needed))
+    return lambda *args: jax.tree.unflatten(jax.tree.structure(shape), call(*jax.tree.leaves(args)))
+
+
+def without_unused(jaxpr: Any) -> Any:
+    """What its results need; its arguments stay."""
+    return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
+
+
 def largest(jaxpr: Any) -> int:
     """The size of the largest array in a computation."""
     sizes = [math.prod(v.aval.shape) for eqn in jaxpr.eqns for v in eqn.outvars if hasattr(v.aval, "shape")]
