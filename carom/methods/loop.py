@@ -196,19 +196,21 @@ class _Loop:
         def proceed(carry):
             return carry[0] & (carry[1] < until)
 
+        # The state before is carried along, and taken where the last step was not clear: to choose in each step would let the
+        # next one wait for the contacts, which take as long as the step.
         def step(carry):
-            _, steps, q, p, seen, signs, history = carry
+            _, steps, (q, p, signs), seen, history, _ = carry
             end = glide(q, p, self.time(steps), self.grid.length_of(steps), seen, run.memory)
             after, stopped = self._watched(signs, end.q, end.p, steps + 1)
             clear = end.clear if stopped is None else end.clear & ~stopped
             history = write_row(history, steps, jnp.concatenate([end.q, end.p, run.control]))
-            q, p, seen, signs = choose(clear, (end.q, end.p, end.sight, after), (q, p, seen, signs))
-            return clear, steps + clear, q, p, seen, signs, history
+            return clear, steps + 1, (end.q, end.p, after), end.sight, history, (q, p, signs)
 
-        sights = sight(run.q, run.p, self.time(run.steps))
-        begin = (jnp.asarray(True), run.steps, run.q, run.p, sights, run.signs, run.history)
-        _, steps, q, p, _, signs, history = jax.lax.while_loop(proceed, step, begin)
-        return run._replace(steps=steps, q=q, p=p, signs=signs, history=history)
+        now, sights = (run.q, run.p, run.signs), sight(run.q, run.p, self.time(run.steps))
+        begin = (jnp.asarray(True), run.steps, now, sights, run.history, now)
+        clear, steps, now, _, history, before = jax.lax.while_loop(proceed, step, begin)
+        q, p, signs = choose(clear, now, before)
+        return run._replace(steps=jnp.where(clear, steps, steps - 1), q=q, p=p, signs=signs, history=history)
 
     def careful(self, run: _Run, mechanics: Mechanics, until) -> _Run:
         """(2)"""
