@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 ONE = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}  # cores
 MARK = "## Steps of small scenes"
 TURNS = 3
-STEPS = {"slide": 1000, "stack": 300, "shaken stack": 100, "dice": 300, "dominoes": 150, "spheres": 60}
+STEPS = {"slide": 1000, "stack": 300, "shaken stack": 100, "dice": 300, "dominoes": 150, "spheres": 160}
 ABOUT = {
     "slide": "a cube that slides on a floor",
     "stack": "ten boxes at rest (a state that comes back is not computed again)",

@@ -26,6 +26,7 @@ GOAL = 1e-14  #      E that rounding allows
 KNOWN = 1e-13  #     E at which impulses of the step before are the answer again
 GOOD = 1e-13  #      E at which a step that brings no progress is the last
 GRADIENT_STEPS = 300
+PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
 
 
 @dataclass(frozen=True)
@@ -93,20 +94,25 @@ def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
 
 
 def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, float, int]:
-    """Impulses, certificate, number of steps: from `start`, and if that fails from a projected gradient method, by (1)."""
-    best, least, taken = np.zeros(len(problem.q)), np.inf, 0
-    if start is not None and (known := problem.residual(start)) <= KNOWN:
-        return start, known, 0
-    starts = [lambda: best if start is None else start, lambda: projected_gradient(problem)]
-    for number, begin in enumerate(starts):
-        point = begin()
-        for proximal in PROXIMAL if number else PROXIMAL[:1]:
-            r, residual, steps = newton(problem, point, proximal)
-            taken += steps
-            if residual < least:
-                best, least = r, residual
-            if least <= GOOD:
-                return best, least, taken
+    """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Steps that go round in
+    circles are given up soon; `pivoting` takes over."""
+    if start is None:
+        return newton(problem, np.zeros(len(problem.q)), patience=PATIENCE)
+    known = problem.residual(start)
+    return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=PATIENCE)
+
+
+def from_gradient(problem: Dense) -> tuple[np.ndarray, float, int]:
+    """The same from a projected gradient method, with other and other λ."""
+    begin = projected_gradient(problem)
+    best, least, taken = begin, np.inf, GRADIENT_STEPS
+    for proximal in PROXIMAL:
+        r, residual, steps = newton(problem, begin, proximal)
+        taken += steps
+        if residual < least:
+            best, least = r, residual
+        if least <= GOOD:
+            break
     return best, least, taken
 
 
@@ -161,14 +167,17 @@ class Stretched:
         return matrix
 
 
-def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> tuple[np.ndarray, float, int]:
-    """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps."""
+def newton(
+    problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], patience: int = STEPS
+) -> tuple[np.ndarray, float, int]:
+    """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
+    without a better one."""
     best, least = start, problem.residual(start)
     if least <= GOAL:
         return best, least, 0
     scaled = problem.stretched
     x = start * scaled.factor
-    step = 0
+    step = since = 0
     for step in range(1, STEPS + 1):  # noqa: B007
         try:
             x = x - _direction(scaled, x, proximal)
@@ -178,8 +187,8 @@ def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> 
         if not residual < least and least <= GOOD:
             break
         if residual < least:
-            best, least = x / scaled.factor, residual
-        if least <= GOAL or not np.isfinite(residual):
+            best, least, since = x / scaled.factor, residual, step
+        if least <= GOAL or not math.isfinite(residual) or step - since >= patience:
             break
     return best, least, step
 

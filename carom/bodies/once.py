@@ -1,7 +1,7 @@
 """A property that is computed when it is first asked for, and kept.
 
-As functools.cached_property, without the lock that Python before 3.12 takes for it: objects that live for one step are asked once or
-twice each, and the lock cost more than what it guarded.
+As functools.cached_property, without the lock that Python before 3.12 takes for it: objects that live for one step are asked once
+or twice each, and the lock cost more than what it guarded.
 """
 
 from collections.abc import Callable

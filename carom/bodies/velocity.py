@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
-from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, projected_gradient, solve_small
+from carom.bodies.dense_newton import MOST_ROWS, Dense, from_gradient, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.once import once
@@ -251,12 +251,11 @@ def _small(
     stage = "small"
     if residual <= FINISHED:
         return r, residual, stage, iterations
-    for name, begin, taken in _starts(little, r, ask, start, tolerance):
-        better, finer, more = newton(little, begin)
+    for name, better, finer, taken in _tries(little, r, residual, ask, start, tolerance):
+        iterations += taken
         if finer > FINISHED:
-            better, finer, pivots = pivot(little, begin if name == "small" else better, tolerance)
-            more += pivots
-        iterations += taken + more
+            better, finer, pivots = pivot(little, better, tolerance)
+            iterations += pivots
         if finer < residual:
             r, residual, stage = better, finer, name
         if residual <= tolerance:
@@ -264,13 +263,17 @@ def _small(
     return r, residual, stage, iterations
 
 
-def _starts(little: Dense, r: np.ndarray, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
-    """What Newton's method left, a projected gradient, and the stages of the full solver, a few and then all."""
-    yield "small", r, 0
-    yield "small", projected_gradient(little, LONG), LONG
+def _tries(little: Dense, r, residual, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, float, int]]:
+    """Newton's method from here and there, with its certificate: what it left, a projected gradient, a long one, and the stages of
+    the full solver, a few and then all."""
+    yield "small", r, residual, 0
+    yield "small", *from_gradient(little)
+    better, finer, taken = newton(little, projected_gradient(little, LONG))
+    yield "small", better, finer, LONG + taken
     for rounds in (1, len(SCHEDULE)):
         found = solve_friction(ask(), start, tolerance, rounds=rounds)
-        yield found.stage, found.impulses, found.iterations
+        better, finer, taken = newton(little, found.impulses)
+        yield found.stage, better, finer, found.iterations + taken
 
 
 def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:

@@ -133,8 +133,8 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
         normal[apart], x[apart], y[apart] = near.normal, near.x, near.y
     points = meet(a, b, normal, x, y)
     n, pair = points.normal, points.pair
-    gap = np.sum((points.y - points.x) * n, axis=1) - radii[pair]
-    keep = np.flatnonzero(gap < limit[pair])
+    gap = np.vecdot(points.y - points.x, n) - radii[pair]
+    keep = (gap < limit[pair]).nonzero()[0]
     n, pair, gap = n[keep], pair[keep], gap[keep]
     surface = points.x[keep] + a.radius[pair][:, None] * n
     key = _keys(a.pieces[pair], b.pieces[pair], points.feature[keep], pieces)
@@ -144,9 +144,9 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
 def _deepest(a: Group, b: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The point of a that is farthest along n, and the point of b farthest against it, moved beside each other."""
     rows = np.arange(len(n))
-    x = a.points[rows, np.argmax(np.einsum("kvi,ki->kv", a.points, n), axis=1)]
-    y = b.points[rows, np.argmin(np.einsum("kvi,ki->kv", b.points, n), axis=1)]
-    across = (y - x) - np.sum((y - x) * n, axis=1)[:, None] * n
+    x = a.points[rows, np.vecdot(a.points, n[:, None]).argmax(axis=1)]
+    y = b.points[rows, np.vecdot(b.points, n[:, None]).argmin(axis=1)]
+    across = (y - x) - np.vecdot(y - x, n)[:, None] * n
     return x + 0.5 * across, y - 0.5 * across
 
 
