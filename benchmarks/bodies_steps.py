@@ -1,4 +1,4 @@
-"""`python -m benchmarks.bodies_steps --before DIR`: what a step of a small scene costs, beside another checkout of carom, in one run.
+"""`python -m benchmarks.bodies_steps --before DIR`: what a step of a small scene costs, beside another checkout, in one run.
 
 Each scene runs in its own process, here and there in turn, three times; the least CPU time of each counts. Written into the part of
 bodies.md that `benchmarks.bodies_tools` leaves alone.

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.bodies_steps import MARK
 from benchmarks.bodies_side import BALL, FRICTION, GRAVITY, scene, steps_and_samples
+from benchmarks.bodies_steps import MARK
 
 HERE = Path(__file__).parent
 ONE = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}  # cores

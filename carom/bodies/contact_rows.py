@@ -17,7 +17,6 @@ from carom.bodies.quaternions import crossing, lengths
 from carom.bodies.scene import Scene, State
 from carom.numerics.friction.problem import FrictionProblem
 
-
 SMALL = 4000  # rows times bodies, up to which H is one dense matrix: a product is one call then, and not ten
 
 

@@ -178,7 +178,7 @@ def newton(
     scaled = problem.stretched
     x = start * scaled.factor
     step = since = 0
-    for step in range(1, STEPS + 1):  # noqa: B007
+    for step in range(1, STEPS + 1):
         try:
             x = x - _direction(scaled, x, proximal)
         except np.linalg.LinAlgError:

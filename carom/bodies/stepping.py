@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, motors, normal_rates, offsets
+from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.materials import ELASTIC
 from carom.bodies.memory import Memory
@@ -136,15 +136,28 @@ class Stepper:
         if len(posed.joints):  # what has a bound has no impulse
             posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
         ahead = Ahead.of(posed, *accelerations(self.scene, state, t), h, h, 0.5 * h)
-        v, L = self._bounces(posed, ahead, state.v, state.L, np.zeros(len(posed.contacts), bool), record)
-        closing = ahead.closing(posed, normal_rates(posed, v, L)) & (posed.restitution < ELASTIC)
-        if np.any(closing):
-            offset = offsets(posed, np.maximum(posed.contacts.gap, 0.0) / h, motors(posed))
-            answer = solve_rolling(posed, v, L, offset, None, self.tolerance, h)
+        room, lasts = np.maximum(posed.contacts.gap, 0.0) / h, np.zeros(len(posed.contacts), bool)
+        v, L = self._bounces(posed, ahead, state.v, state.L, lasts, room, record)
+        plastic, mixed = posed.restitution < ELASTIC, self.scene.materials.elastic
+        rates = normal_rates(posed, v, L)
+        closing = plastic & ahead.closing(posed, rates)
+        for _ in range(ROUNDS):
+            if not np.any(closing):
+                break
+            if mixed:  # what carries something elastic stops at once, and not in this step and the next: it is hit as it is then
+                room[closing & linked(posed, self._touching(posed) & ~plastic, plastic)] = 0.0
+            part = posed.only(np.flatnonzero(plastic)) if mixed else posed
+            answer = solve_rolling(part, v, L, offsets(part, room[plastic], motors(part)), None, self.tolerance, h)
             record.include(answer)
-            record.tables.append(_table(posed, answer, True, self.tolerance)[0])
-            v, L = answer.v, answer.L
+            record.tables.append(_table(part, answer, True, self.tolerance)[0])
+            v, L = self._bounces(posed, ahead, answer.v, answer.L, lasts, room, record) if mixed else (answer.v, answer.L)
+            rates = normal_rates(posed, v, L)
+            closing = plastic & (rates < -room - ahead.noise(rates)) & ahead.closing(posed, rates)
+        record.endless |= mixed and bool(np.any(closing))
         return state.moved(v, L)
+
+    def _touching(self, posed: Posed) -> np.ndarray:
+        return posed.contacts.gap <= 1e-9 * _reach(self.scene, posed)
 
     def _late(self, middle: State, t: float, h: float, record: StepRecord) -> State:
         """The same in the middle, for the second half: impacts that (1) did not foresee, since a body turned into them, or was
@@ -163,20 +176,25 @@ class Stepper:
             posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
         ahead = Ahead.of(posed, force, torque, h, 0.5 * h, 0.5 * h)
         pressed, _ = self.memory.states(posed.contacts.key)
-        after = self._bounces(posed, ahead, v, L, pressed, record)
+        room = np.maximum(posed.contacts.gap, 0.0) / (0.5 * h)
+        after = self._bounces(posed, ahead, v, L, pressed, room, record)
         return middle if after[0] is v else middle.moved(after[0] - dv, after[1] - dL)
 
-    def _bounces(self, posed: Posed, ahead: Ahead, v, L, lasts: np.ndarray, record: StepRecord) -> tuple[np.ndarray, np.ndarray]:
+    def _bounces(
+        self, posed: Posed, ahead: Ahead, v, L, lasts: np.ndarray, room: np.ndarray, record: StepRecord
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Impact after impact, until nothing closes that bounces."""
         often = np.zeros(len(posed.contacts), int)
         for _ in range(ROUNDS):
-            meets = ahead.bouncing(posed, normal_rates(posed, v, L)) & ~lasts
+            rates = normal_rates(posed, v, L)
+            meets = ahead.bouncing(posed, rates) & ~lasts
             if not np.any(meets):
                 return v, L
             often += meets
             if np.any(often[posed.restitution == ELASTIC] > AGAIN) and not record.hurried:
                 break
-            answer, part = bounce(posed, np.flatnonzero(meets), v, L, self.tolerance)
+            held = supports(posed, ahead, meets, rates, room)
+            answer, part = bounce(posed, meets, held, room, v, L, self.tolerance)
             record.include(answer)
             record.tables.append(_table(part, answer, True, self.tolerance)[0])
             v, L = answer.v, answer.L
