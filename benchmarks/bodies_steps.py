@@ -1,6 +1,6 @@
 """`python -m benchmarks.bodies_steps --before DIR`: what a step of a small scene costs, beside another checkout, in one run.
 
-Each scene runs in its own process, here and there in turn, three times; the least CPU time of each counts. Written into the part of
+Each scene runs in its own process, here and there in turn, twice; the least CPU time of each counts. Written into the part of
 bodies.md that `benchmarks.bodies_tools` leaves alone.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ONE = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}  # cores
 MARK = "## Steps of small scenes"
-TURNS = 3
-STEPS = {"slide": 1000, "stack": 300, "shaken stack": 100, "dice": 300, "dominoes": 150, "spheres": 160}
+TURNS = 2
+STEPS = {"slide": 400, "stack": 300, "shaken stack": 25, "dice": 250, "dominoes": 100, "spheres": 120}
 ABOUT = {
     "slide": "a cube that slides on a floor",
     "stack": "ten boxes at rest (a state that comes back is not computed again)",

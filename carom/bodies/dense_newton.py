@@ -26,6 +26,7 @@ GOAL = 1e-14  #      E that rounding allows
 KNOWN = 1e-13  #     E at which impulses of the step before are the answer again
 GOOD = 1e-13  #      E at which a step that brings no progress is the last
 GRADIENT_STEPS = 300
+FEW_ROWS = 50  #     up to which pivots are quicker than another start: there are as many as contacts that change their state
 PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
 
 
@@ -94,12 +95,13 @@ def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
 
 
 def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, float, int]:
-    """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Steps that go round in
-    circles are given up soon; `pivoting` takes over."""
+    """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Where pivots are quick,
+    steps that go round in circles are given up soon."""
+    patience = PATIENCE if len(problem.q) <= FEW_ROWS else STEPS
     if start is None:
-        return newton(problem, np.zeros(len(problem.q)), patience=PATIENCE)
+        return newton(problem, np.zeros(len(problem.q)), patience=patience)
     known = problem.residual(start)
-    return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=PATIENCE)
+    return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=patience)
 
 
 def from_gradient(problem: Dense) -> tuple[np.ndarray, float, int]:

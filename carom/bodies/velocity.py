@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
-from carom.bodies.dense_newton import MOST_ROWS, Dense, from_gradient, newton, projected_gradient, solve_small
+from carom.bodies.dense_newton import FEW_ROWS, MOST_ROWS, Dense, from_gradient, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.once import once
@@ -266,8 +266,10 @@ def _small(
 def _tries(little: Dense, r, residual, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, float, int]]:
     """Newton's method from here and there, with its certificate: what it left, a projected gradient, a long one, and the stages of
     the full solver, a few and then all."""
-    yield "small", r, residual, 0
-    yield "small", *from_gradient(little)
+    if len(little.q) <= FEW_ROWS:
+        yield "small", r, residual, 0
+    better, finer, taken = from_gradient(little)
+    yield ("small", better, finer, taken) if finer < residual else ("small", r, residual, taken)
     better, finer, taken = newton(little, projected_gradient(little, LONG))
     yield "small", better, finer, LONG + taken
     for rounds in (1, len(SCHEDULE)):
