@@ -4,6 +4,7 @@ In space q = (centres of mass [N, 3], unit quaternions [N, 4]) and v = (velociti
 principal axes of each body; in the plane q = (x, y, angle) body after body. So the kinetic energy is a sum over directions.
 
 What has no such gap (meshes, cylinders, rounded things against polytopes, prescribed motions) is refused with what would do.
+Joints, ropes, springs and forces are those of `carom.bodies.system_parts`.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from carom.bodies import quaternions
 from carom.bodies.gap_families import Piece, families, pieces_of
 from carom.bodies.scene import Scene, State
 from carom.bodies.smooth_gaps import Pose, across
+from carom.bodies.system_parts import forces_in, joints_in, refuse_drives, ropes_in, stored_in
 from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.spaces.groups import SO3
 from carom.spaces.rotations import matrix
 from carom.spaces.space import Euclidean, Power, Product
 from carom.system.lumped import LumpedSystem
+from carom.system.system import System
 
 if TYPE_CHECKING:
     from carom.bodies.world import World
@@ -43,6 +46,13 @@ class Frame:
     @property
     def count(self) -> int:
         return len(self.free)
+
+    def place(self, body: int) -> tuple[int, np.ndarray]:
+        """The number of a body of the scene in a pose, and its axes there."""
+        found = np.flatnonzero(self.free == body)
+        if len(found):
+            return int(found[0]), self.axes[found[0]]
+        return self.count + int(np.flatnonzero(self.others == body)[0]), np.eye(3)
 
     def pose(self, q: Any) -> Pose:
         """Where everything is, the free bodies first."""
@@ -83,19 +93,30 @@ def frame_of(scene: Scene, state: State) -> Frame:
     return Frame(scene.dim, free, axes, moments, scene.mass[free], still, others, state.x[free])
 
 
-def system_of(world: "World") -> LumpedSystem:
+def system_of(world: "World") -> System:
     """The system; refused with a reason where there is none."""
     scene, state = world.scene()
     _refuse(scene)
     frame = frame_of(scene, state)
     contacts = [_contact(frame, family, names, laws) for family, names, laws in families(scene, frame, _pieces(scene, frame))]
-    n, d = frame.count, scene.dim
+    contacts += ropes_in(scene, frame)
+    n = frame.count
     names = [scene.names[i].replace(" ", "_") for i in frame.free]
-    if d == 3:
+    if scene.dim == 3:
         places = Euclidean(3 * n, tuple(f"{name}.{axis}" for name in names for axis in "xyz"))
-        return LumpedSystem(_masses_in_space, _weight_in_space(n), Product(places, Power(SO3(), n)), contacts)
-    space = Euclidean(3 * n, tuple(f"{name}.{axis}" for name in names for axis in ("x", "y", "angle")))
-    return LumpedSystem(_masses_in_plane, _weight_in_plane(n), space, contacts)
+        space, masses, weight = Product(places, Power(SO3(), n)), _masses_in_space, _weight_in_space(n)
+    else:
+        space = Euclidean(3 * n, tuple(f"{name}.{axis}" for name in names for axis in ("x", "y", "angle")))
+        masses, weight = _masses_in_plane, _weight_in_plane(n)
+    stored, forces = stored_in(scene, frame), forces_in(scene, frame)
+    potential = weight if stored is None else lambda q, params: weight(q, params) + stored(q)
+    if not scene.joints.bilateral:
+        return LumpedSystem(masses, potential, space, contacts, external=forces)
+
+    def lagrangian(q, v, params):
+        return 0.5 * jnp.sum(masses(params) * v**2) - potential(q, params)
+
+    return System(lagrangian, contacts, forces, space, joints_in(scene, frame))
 
 
 def start_of(world: "World") -> dict[str, Any]:
@@ -119,17 +140,9 @@ def start_of(world: "World") -> dict[str, Any]:
 
 
 def _refuse(scene: Scene) -> None:
-    reasons = [
-        (bool(scene.motions), "bodies that move as prescribed"),
-        (len(scene.joints.all) > 0, "joints"),
-        (bool(scene.forces), "forces by functions"),
-        (bool(scene.springs), "springs"),
-    ]
-    for there, what in reasons:
-        if there:
-            raise InputError(
-                f"a world with {what} has no System yet: run it with world.solve, or write a System by hand (with carom.Joint)"
-            )
+    if scene.motions:
+        raise InputError("a world with bodies that move as prescribed has no System yet: run it with world.solve")
+    refuse_drives(scene)
 
 
 def _pieces(scene: Scene, frame: Frame) -> list[Piece]:

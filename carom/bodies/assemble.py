@@ -178,7 +178,7 @@ def _pushed(scene: Scene, state: State, contacts: Contacts) -> State:
         scene.reach[posed.contacts.a] + scene.reach[posed.contacts.b]
     )
     asked = problem(scene, rows, posed.inverse, posed.inertia, q, np.zeros(rows.contacts))
-    p, L = rows.kick(solve_friction(asked).impulses, len(scene.mass))
+    p, L = rows.kick(solve_friction(asked).impulses)
     x = state.x + scene.inverse_mass[:, None] * p
     turn = quaternions.apply(posed.inverse, np.where(scene.free[:, None], L, 0.0))
     return State(x, quaternions.normalise(quaternions.multiply(quaternions.exponential(turn), state.q)), state.v, state.L)

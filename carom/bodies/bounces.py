@@ -8,6 +8,11 @@ which is zero for e = 1, whatever the order, the number of contacts, or how many
 u_N⁺ = −e u_N⁻. So nothing has to be measured, and no threshold may stand between an elastic contact and (1): one that meets slowly
 bounces slowly. Others do not bounce where they meet no faster than so many times what the forces change in a step (CALM): they
 would come to rest in ever smaller steps. Friction may ask for energy; Newton's law is then followed as far as there is.
+
+Each contact follows its own e. One with e = 0 that is closed, or about to be, *supports*: it takes part in the round, u_N⁺ ≥ 0, so
+that a ball with e = 1 which falls on a block that rests comes back as fast as it came, and does (1) no harm, since it does not open
+before. One with e > 0 has its own turn, after the others: so an impact runs through a row of balls. What does not bounce is solved
+without the elastic contacts, which bounce afterwards if they close by that (`carom.bodies.stepping`).
 """
 
 from dataclasses import dataclass
@@ -42,10 +47,15 @@ class Ahead:
         each = h * (lengths(push) + scene.reach * lengths(posed.spin(twist)))
         return cls(time, kick, pull, np.maximum(each[posed.contacts.a], each[posed.contacts.b]))
 
+    def noise(self, rates: np.ndarray) -> np.ndarray:
+        """Rates that are rounding."""
+        return 1e-9 * self.change + 1e-12 * np.max(np.abs(rates), initial=0.0)
+
     def closing(self, posed: Posed, rates: np.ndarray) -> np.ndarray:
         """Contacts that approach, faster than rounding, and arrive."""
-        noise = 1e-9 * self.change + 1e-12 * np.max(np.abs(rates), initial=0.0)
-        return (rates < -noise) & (posed.contacts.gap + self.time * (rates + self.kick * np.minimum(self.pull, 0.0)) < 0)
+        return (rates < -self.noise(rates)) & (
+            posed.contacts.gap + self.time * (rates + self.kick * np.minimum(self.pull, 0.0)) < 0
+        )
 
     def bouncing(self, posed: Posed, rates: np.ndarray) -> np.ndarray:
         """Those of them that bounce."""
@@ -57,15 +67,36 @@ def normal_rates(posed: Posed, v: np.ndarray, L: np.ndarray) -> np.ndarray:
     return posed.rows.by_contact(posed.rates(v, L))[:, 0]
 
 
-def bounce(posed: Posed, rows: np.ndarray, v: np.ndarray, L: np.ndarray, tolerance: float) -> tuple[Answer, Posed]:
-    """Newton's law for the contacts `rows`, which meet."""
+def linked(posed: Posed, seeds: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Which contacts of `among` touch a free body of a contact of `seeds`, directly or through others of them."""
+    a, b, free = posed.contacts.a, posed.contacts.b, posed.scene.free
+    reached, found = np.zeros(len(free), bool), seeds
+    while True:
+        reached[a[found]] = reached[b[found]] = True
+        more = among & ((reached & free)[a] | (reached & free)[b])
+        if not np.any(more & ~found):
+            return more
+        found = found | more
+
+
+def supports(posed: Posed, ahead: Ahead, meets: np.ndarray, rates: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Contacts with e = 0 under the bodies that meet, which have no more room than they use."""
+    standing = (posed.restitution == 0) & ~meets & (rates <= ahead.noise(rates) - room)
+    return linked(posed, meets, standing) if np.any(standing) else standing
+
+
+def bounce(
+    posed: Posed, meets: np.ndarray, held: np.ndarray, room: np.ndarray, v: np.ndarray, L: np.ndarray, tolerance: float
+) -> tuple[Answer, Posed]:
+    """Newton's law for the contacts that meet; those that are held close no faster than they have `room` for."""
+    rows = np.flatnonzero(meets | held)
     part = posed.only(rows)
-    wanted = part.restitution * normal_rates(part, v, L)
-    if _apart(part):
+    wanted, least = part.restitution * normal_rates(part, v, L), np.where(held[rows], room[rows], 0.0)
+    if _apart(part) and not np.any(held):
         return _alone(part, wanted, v, L), part
 
     def follow(share: float) -> tuple[Answer, bool]:
-        answer = solve_rolling(part, v, L, offsets(part, share * wanted, motors(part)), None, tolerance, 1.0)
+        answer = solve_rolling(part, v, L, offsets(part, share * wanted + least, motors(part)), None, tolerance, 1.0)
         if not np.any(part.friction > 0) and not len(part.joints):  # (1)
             return answer, True
         had, has = (float(np.sum(posed.state.moved(*pair).kinetic(posed.scene))) for pair in ((v, L), (answer.v, answer.L)))

@@ -43,9 +43,9 @@ def with_given(
     posed: Posed, v, L, offset, start, tolerance: float, push: np.ndarray, holds: np.ndarray, h: float | None = None
 ) -> Answer:
     """The answer where some rows of joints push with given impulses and the others hold; with h, these within their bounds."""
-    edge, n = len(posed.rows.a) - len(posed.joints), len(posed.scene.mass)
+    edge = len(posed.rows.a) - len(posed.joints)
     given = np.concatenate([np.zeros(edge), push])
-    p, dL = posed.rows.kick(given, n)
+    p, dL = posed.rows.kick(given)
     free = posed.scene.free[:, None]
     v, L = np.where(free, v + posed.scene.inverse_mass[:, None] * p, v), np.where(free, L + dL, L)
     kept = np.flatnonzero(holds)

@@ -12,9 +12,12 @@ from scipy import sparse
 
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows
-from carom.bodies.quaternions import cross
+from carom.bodies.once import once
+from carom.bodies.quaternions import crossing, lengths
 from carom.bodies.scene import Scene, State
 from carom.numerics.friction.problem import FrictionProblem
+
+SMALL = 4000  # rows times bodies, up to which H is one dense matrix: a product is one call then, and not ten
 
 
 @dataclass(frozen=True)
@@ -28,20 +31,37 @@ class Rows:
     turn_b: np.ndarray  #   [r, 3]
     tangents: int
     contacts: int
+    bodies: int
 
     def take(self, index: np.ndarray, contacts: int) -> "Rows":
         """Some of the rows, those of so many contacts first."""
         columns = (column[index] for column in (self.a, self.b, self.linear, self.turn_a, self.turn_b))
-        return Rows(*columns, self.tangents, contacts)
+        return Rows(*columns, self.tangents, contacts, self.bodies)
+
+    @once
+    def dense(self) -> np.ndarray | None:
+        """Hᵀ as [r, 6 n] (velocity and spin of each body), where that is small."""
+        r = len(self.a)
+        if r * self.bodies > SMALL:
+            return None
+        H, every = np.zeros((r, self.bodies, 6)), np.arange(r)
+        H[every, self.b, :3], H[every, self.b, 3:] = self.linear, self.turn_b
+        H[every, self.a, :3], H[every, self.a, 3:] = -self.linear, -self.turn_a
+        return H.reshape(r, 6 * self.bodies)
 
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
+        if self.dense is not None:
+            return self.dense @ np.concatenate([v, spin], axis=1).ravel()
         relative = np.vecdot(self.linear, v[self.b] - v[self.a])
         return relative + np.vecdot(self.turn_b, spin[self.b]) - np.vecdot(self.turn_a, spin[self.a])
 
-    def kick(self, impulses: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def kick(self, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""
-        p, L = np.zeros((n, 3)), np.zeros((n, 3))
+        if self.dense is not None:
+            both = (impulses @ self.dense).reshape(self.bodies, 6)
+            return both[:, :3], both[:, 3:]
+        p, L = np.zeros((self.bodies, 3)), np.zeros((self.bodies, 3))
         push = impulses[:, None] * self.linear
         np.add.at(p, self.b, push)
         np.subtract.at(p, self.a, push)
@@ -64,24 +84,32 @@ def frames(normal: np.ndarray, dim: int) -> np.ndarray:
     if dim == 2:
         across = np.stack([-normal[:, 1], normal[:, 0], np.zeros(len(normal))], axis=1)
         return np.stack([normal, across], axis=1)
-    small = np.eye(3)[np.argmin(np.abs(normal), axis=1)]
-    first = cross(normal, small)
-    first = first / np.sqrt(np.sum(first**2, axis=1, keepdims=True))
-    return np.stack([normal, first, cross(normal, first)], axis=1)
+    product = crossing(normal)  # [m, 3, 3]: its row k is normal × e_k
+    first = product[np.arange(len(normal)), np.argmin(np.abs(normal), axis=1)]
+    first = first / lengths(first)[:, None]
+    return np.stack([normal, first, np.matmul(first[:, None], product)[:, 0]], axis=1)
+
+
+def _frames(scene: Scene, normal: np.ndarray) -> np.ndarray:
+    """`frames`, kept for the next step: on a floor the normals stay what they are."""
+    name = normal.tobytes()
+    known = scene.__dict__.get("_frames")
+    if known is None or known[0] != name:
+        known = scene.__dict__["_frames"] = (name, frames(normal, scene.dim))
+    return known[1]
 
 
 def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:
     tangents = scene.dim - 1
-    frame = frames(contacts.normal, scene.dim)
-    linear = frame.reshape(-1, 3)
+    frame = _frames(scene, contacts.normal)
     a, b = np.repeat(contacts.a, 1 + tangents), np.repeat(contacts.b, 1 + tangents)
-    point = np.repeat(contacts.point, 1 + tangents, axis=0)
-    turn_a, turn_b = cross(point - state.x[a], linear), cross(point - state.x[b], linear)
-    if len(joints):
-        a, b = np.concatenate([a, joints.a]), np.concatenate([b, joints.b])
-        linear = np.concatenate([linear, joints.linear])
-        turn_a, turn_b = np.concatenate([turn_a, joints.turn_a]), np.concatenate([turn_b, joints.turn_b])
-    return Rows(a, b, linear, turn_a, turn_b, tangents, len(contacts))
+    turns = [(frame @ crossing(contacts.point - state.x[body])).reshape(-1, 3) for body in (contacts.a, contacts.b)]
+    if not len(joints):
+        return Rows(a, b, frame.reshape(-1, 3), *turns, tangents, len(contacts), len(scene.mass))
+    both = lambda mine, theirs: np.concatenate([mine, theirs])  # noqa: E731
+    columns = (both(a, joints.a), both(b, joints.b), both(frame.reshape(-1, 3), joints.linear))
+    turns = both(turns[0], joints.turn_a), both(turns[1], joints.turn_b)
+    return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass))
 
 
 def with_rolling(joints: JointRows, contacts: Contacts, levers: np.ndarray, dim: int) -> JointRows:
@@ -118,6 +146,8 @@ def problem(
 
 def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H as a dense matrix."""
+    if rows.dense is not None:
+        return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse if scene.round is None else scene.round)
     bodies, number = _touched(scene, rows)
     m, k = len(rows.a), len(bodies)
     H = np.zeros((m, k + 1, 6))  # what does not move goes to the last place
@@ -125,10 +155,15 @@ def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     H[every, number[rows.b]] += np.concatenate([rows.linear, rows.turn_b], axis=1)
     H[every, number[rows.a]] -= np.concatenate([rows.linear, rows.turn_a], axis=1)
     H = H[:, :k]
+    return _product(H, scene.inverse_mass[bodies][:, None], inverse[bodies])
+
+
+def _product(H: np.ndarray, lightness: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """H M⁻¹ Hᵀ of H [m, n, 6], with 1/m [n, 1] and I⁻¹, [n, 3, 3] or where it is round [n, 1]."""
     light = np.empty_like(H)
-    light[:, :, :3] = H[:, :, :3] * scene.inverse_mass[bodies][:, None]
-    light[:, :, 3:] = np.matmul(H[:, :, None, 3:], inverse[bodies])[:, :, 0]
-    return H.reshape(m, -1) @ light.reshape(m, -1).T
+    light[:, :, :3] = H[:, :, :3] * lightness
+    light[:, :, 3:] = H[:, :, 3:] * inverse if inverse.ndim == 2 else np.matmul(H[:, :, None, 3:], inverse)[:, :, 0]
+    return H.reshape(len(H), -1) @ light.reshape(len(H), -1).T if len(H) else np.zeros((0, 0))
 
 
 def _touched(scene: Scene, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

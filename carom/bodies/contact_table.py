@@ -114,22 +114,23 @@ class WorldContacts:
 class ContactLog:
     """Collects the tables of all steps."""
 
-    rows: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    found: list[tuple[int, float, ContactTable]] = field(default_factory=list)
 
     def add(self, step: int, t: float, tables: list[ContactTable]) -> None:
-        for table in tables:
-            m = len(table.contacts)
-            if m == 0:
-                continue
-            c = table.contacts
-            when = (np.full(m, step), np.full(m, t))
-            values = (*when, c.a, c.b, c.point, c.normal, c.gap, table.impulse, table.state, np.full(m, table.impact))
-            for name, value in zip(COLUMNS, values, strict=True):
-                self.rows[name].append(value)
+        self.found += [(step, t, table) for table in tables if len(table.contacts)]
 
     def table(self, names: tuple[str, ...]) -> WorldContacts:
-        empty = {"point": np.zeros((0, 3)), "normal": np.zeros((0, 3)), "impulse": np.zeros((0, 3))}
-        empty |= {"t": np.zeros(0), "gap": np.zeros(0), "impact": np.zeros(0, bool)}
-        columns = {name: np.concatenate(v) if v else empty.get(name, np.zeros(0, int)) for name, v in self.rows.items()}
-        columns["state"] = np.array(CONTACT_STATES)[columns["state"]]
+        counts = [len(table.contacts) for _, _, table in self.found]
+        spread = lambda values, kind: np.repeat(np.array(values, kind), counts)  # noqa: E731
+        told = [(one.contacts, one.impulse, one.state) for _, _, one in self.found]
+        columns: dict[str, Any] = {
+            "step": spread([one[0] for one in self.found], int),
+            "t": spread([one[1] for one in self.found], float),
+        }
+        empty = {"point": np.zeros((0, 3)), "normal": np.zeros((0, 3)), "gap": np.zeros(0)}
+        for name in ("a", "b", "point", "normal", "gap"):
+            columns[name] = np.concatenate([empty.get(name, np.zeros(0, int)), *(getattr(c, name) for c, _, _ in told)])
+        columns["impulse"] = np.concatenate([np.zeros((0, 3)), *(impulse for _, impulse, _ in told)])
+        columns["state"] = np.array(CONTACT_STATES)[np.concatenate([np.zeros(0, int), *(state for _, _, state in told)])]
+        columns["impact"] = spread([one.impact for _, _, one in self.found], bool)
         return WorldContacts(**columns, names=names)

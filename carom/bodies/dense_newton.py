@@ -11,10 +11,11 @@ at each step stays where it is. Whatever comes out is judged by the same certifi
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from carom.bodies.once import once
+from carom.bodies.quaternions import lengths
 from carom.numerics.friction import cones
 from carom.numerics.friction.problem import project_coulomb
 
@@ -22,8 +23,11 @@ MOST_ROWS = 130
 STEPS = 30
 PROXIMAL = (1e-8, 1e-6, 1e-11)  # λ, tried in this order: W is singular where bodies touch at more points than they need
 GOAL = 1e-14  #      E that rounding allows
+KNOWN = 1e-13  #     E at which impulses of the step before are the answer again
 GOOD = 1e-13  #      E at which a step that brings no progress is the last
 GRADIENT_STEPS = 300
+FEW_ROWS = 50  #     up to which pivots are quicker than another start: there are as many as contacts that change their state
+PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
 
 
 @dataclass(frozen=True)
@@ -40,16 +44,16 @@ class Dense:
     def contact_rows(self) -> int:
         return len(self.friction) * (1 + self.tangents)
 
-    @cached_property
+    @once
     def rho(self) -> float:
         trace = float(np.trace(self.W))
         return len(self.q) / trace if trace > 0 else 1.0
 
-    @cached_property
+    @once
     def size(self) -> float:
         return max(float(np.linalg.norm(self.q)), self.least)
 
-    @cached_property
+    @once
     def stretched(self) -> "Stretched":
         """In x, with what (1) needs."""
         rough, width = self.friction > 0, 1 + self.tangents
@@ -59,33 +63,58 @@ class Dense:
         return Stretched(W, q, factor, len(q) / max(float(np.trace(W)), 1e-300), rough, width)
 
     def residual(self, r: np.ndarray) -> float:
-        """The certificate E of `carom.numerics.friction.problem`."""
-        rho, size = self.rho, self.size
+        """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else."""
+        rho, size, mu, edge = self.rho, self.size, self.friction, self.contact_rows
         u = self.W @ r + self.q
-        shape = (len(self.friction), 1 + self.tangents)
-        rows, rates = r[: self.contact_rows].reshape(shape), u[: self.contact_rows].reshape(shape).copy()
-        rates[:, 0] += self.friction * cones.norm(rates[:, 1:])
-        change = rows - project_coulomb(rows - rho * rates, self.friction)
-        change, rest = change.ravel(), u[self.contact_rows :]
-        total = math.sqrt(change @ change + rho * rho * (rest @ rest))
+        total = 0.0
+        if edge < len(u):
+            total = rho * rho * float(u[edge:] @ u[edge:])
+        if edge:
+            rows, rates = r[:edge].reshape(len(mu), -1), u[:edge].reshape(len(mu), -1)
+            p = rows - rho * rates
+            p[:, 0] -= rho * mu * lengths(rates[:, 1:])
+            change = rows - _projected(p, mu)
+            total += float(np.vdot(change, change))
+        total = math.sqrt(total)
         if not math.isfinite(total):
             return math.inf
-        return float(total / (rho * size)) if size > 0 else float(total > 0)
+        return total / (rho * size) if size > 0 else float(total > 0)
+
+
+def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
+    """`project_coulomb`, the nearest points of K_μ, in few calls: written into p."""
+    height, across = p[:, 0], p[:, 1:]
+    length = lengths(across)
+    outside = (length > friction * height) | (height <= 0)  # with μ = 0 what is below zero has length ≤ μ · height too
+    if np.count_nonzero(outside):
+        normal = np.maximum(height + friction * length, 0.0) / (1 + friction * friction)  # zero in the polar cone
+        share = friction * normal / np.where(length > 0, length, 1.0)
+        p[:, 1:] = np.where(outside, share, 1.0)[:, None] * across
+        p[:, 0] = np.where(outside, normal, height)
+    return p
 
 
 def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, float, int]:
-    """Impulses, certificate, number of steps: from `start`, and if that fails from a projected gradient method, by (1)."""
-    best, least, taken = np.zeros(len(problem.q)), np.inf, 0
-    starts = [lambda: best if start is None else start, lambda: projected_gradient(problem)]
-    for number, begin in enumerate(starts):
-        point = begin()
-        for proximal in PROXIMAL if number else PROXIMAL[:1]:
-            r, residual, steps = newton(problem, point, proximal)
-            taken += steps
-            if residual < least:
-                best, least = r, residual
-            if least <= GOOD:
-                return best, least, taken
+    """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Where pivots are quick,
+    steps that go round in circles are given up soon."""
+    patience = PATIENCE if len(problem.q) <= FEW_ROWS else STEPS
+    if start is None:
+        return newton(problem, np.zeros(len(problem.q)), patience=patience)
+    known = problem.residual(start)
+    return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=patience)
+
+
+def from_gradient(problem: Dense) -> tuple[np.ndarray, float, int]:
+    """The same from a projected gradient method, with other and other λ."""
+    begin = projected_gradient(problem)
+    best, least, taken = begin, np.inf, GRADIENT_STEPS
+    for proximal in PROXIMAL:
+        r, residual, steps = newton(problem, begin, proximal)
+        taken += steps
+        if residual < least:
+            best, least = r, residual
+        if least <= GOOD:
+            break
     return best, least, taken
 
 
@@ -117,33 +146,41 @@ class Stretched:
     def shifted(self, rates: np.ndarray) -> np.ndarray:
         """y of rates [contacts, width]."""
         y = rates.copy()
-        y[:, 0] += np.where(self.rough, cones.norm(rates[:, 1:]), 0.0)
+        y[:, 0] += self.rough * lengths(rates[:, 1:])
         return y
+
+    @once
+    def all_rough(self) -> bool:
+        return bool(self.rough.all())
 
     def matrix(self, slope: np.ndarray, rates: np.ndarray, proximal: float) -> np.ndarray:
         """F' + λ, where P has the derivative `slope` at each contact."""
         m, k, width = len(self.q), len(self.rough), self.width
-        rows, spots = k * width, np.arange(k * width).reshape(k, width)
-        lift = np.zeros((k, width, width))
+        rows = k * width
+        lift = np.empty((k, width, width))
         lift[:] = np.eye(width)
-        lift[:, 0, 1:] = np.where(self.rough[:, None], cones.unit(rates[:, 1:]), 0.0)
+        lift[:, 0, 1:] = self.rough[:, None] * cones.unit(rates[:, 1:])
         matrix = np.empty((m, m))
         matrix[:rows] = ((self.rho * slope @ lift) @ self.W[:rows].reshape(k, width, m)).reshape(rows, m)
         matrix[rows:] = self.rho * self.W[rows:]
-        matrix[spots[:, :, None], spots[:, None, :]] += np.eye(width) - slope
-        matrix[np.arange(m), np.arange(m)] += proximal
+        every = np.arange(k)
+        matrix[:rows, :rows].reshape(k, width, k, width)[every, :, every] += np.eye(width) - slope
+        matrix.flat[:: m + 1] += proximal
         return matrix
 
 
-def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> tuple[np.ndarray, float, int]:
-    """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps."""
+def newton(
+    problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], patience: int = STEPS
+) -> tuple[np.ndarray, float, int]:
+    """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
+    without a better one."""
     best, least = start, problem.residual(start)
     if least <= GOAL:
         return best, least, 0
     scaled = problem.stretched
     x = start * scaled.factor
-    step = 0
-    for step in range(1, STEPS + 1):  # noqa: B007
+    step = since = 0
+    for step in range(1, STEPS + 1):
         try:
             x = x - _direction(scaled, x, proximal)
         except np.linalg.LinAlgError:
@@ -152,8 +189,8 @@ def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> 
         if not residual < least and least <= GOOD:
             break
         if residual < least:
-            best, least = x / scaled.factor, residual
-        if least <= GOAL or not np.isfinite(residual):
+            best, least, since = x / scaled.factor, residual, step
+        if least <= GOAL or not math.isfinite(residual) or step - since >= patience:
             break
     return best, least, step
 
@@ -161,13 +198,15 @@ def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0]) -> 
 def _direction(scaled: Stretched, x: np.ndarray, proximal: float) -> np.ndarray:
     """(F' + λ)⁻¹F at x."""
     k, width, rough = len(scaled.rough), scaled.width, scaled.rough
+    edge = k * width
     z = scaled.W @ x + scaled.q
-    rates, impulses = z[: k * width].reshape(k, width), x[: k * width].reshape(k, width)
+    rates, impulses = z[:edge].reshape(k, width), x[:edge].reshape(k, width)
     points = impulses - scaled.rho * scaled.shifted(rates)
-    smooth = np.concatenate([np.maximum(points[:, :1], 0.0), np.zeros((k, width - 1))], axis=1)
-    projected = np.where(rough[:, None], cones.project(points), smooth)
-    flat = np.zeros((k, width, width))
-    flat[:, 0, 0] = points[:, 0] > 0
-    slope = np.where(rough[:, None, None], cones.project_derivative(points), flat)
-    F = np.concatenate([(impulses - projected).ravel(), scaled.rho * z[k * width :]])
+    slope = cones.project_derivative(points)
+    if not scaled.all_rough:
+        flat = np.zeros((k, width, width))
+        flat[:, 0, 0] = points[:, 0] > 0
+        slope = np.where(rough[:, None, None], slope, flat)
+    projected = cones.apply(slope, points)  # P is homogeneous: P(p) = P'(p) p
+    F = np.concatenate([(impulses - projected).ravel(), scaled.rho * z[edge:]])
     return np.linalg.solve(scaled.matrix(slope, rates, proximal), F)

@@ -51,7 +51,7 @@ class WorldNow:
 
     @property
     def energy(self) -> float:
-        return float(np.sum(self.state.kinetic(self.scene))) + potential(self.scene, self.state.x, self.state.q)
+        return float(np.sum(self.state.kinetic(self.scene)) + potential(self.scene, self.state.x, self.state.q))
 
 
 @dataclass

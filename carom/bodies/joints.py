@@ -8,6 +8,7 @@ rope       the anchors keep at most their distance       a contact without frict
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,19 +46,19 @@ class Joint:
 class Joints:
     all: tuple[Joint, ...] = ()
 
-    @property
+    @cached_property
     def bilateral(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.kind != "rope")
 
-    @property
+    @cached_property
     def stopped(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.drive.limits is not None)
 
-    @property
+    @cached_property
     def elastic(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.drive.elastic)
 
-    @property
+    @cached_property
     def ropes(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.kind == "rope")
 

@@ -1,5 +1,6 @@
 """The loop over steps: states kept, contacts collected, and a sentence about how it ended."""
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -117,19 +118,26 @@ def extend(run: WorldRun, num_steps: int, world: "World | None", progress: bool 
     return joined(run, rest)
 
 
+def _finite(state: State) -> bool:
+    parts = (state.x, state.q, state.v, state.L)
+    total = sum(float(np.add.reduce(part, axis=None)) for part in parts)
+    return math.isfinite(total) or all(np.isfinite(part).all() for part in parts)  # finite numbers may have no finite sum
+
+
 def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float, tolerance: float) -> Status | None:
     """What went wrong in a step, if anything."""
-    at = f"step {step} (t = {t:.9g})"
-    if not all(np.all(np.isfinite(a)) for a in (state.x, state.q, state.v, state.L)):
+    if not _finite(state):
         bad = next(
             scene.names[i] for i in range(len(scene.names)) if not np.all(np.isfinite([*state.x[i], *state.v[i], *state.L[i]]))
         )
-        text = f"{at}: the motion of {bad!r} became infinite or not a number. Check forces, and try a smaller dt"
+        text = (
+            f"step {step} (t = {t:.9g}): the motion of {bad!r} became infinite or not a number. Check forces, and try a smaller dt"
+        )
         return Status("not_finite", text, False, step, t)
     if not record.converged:
         text = (
-            f"{at}: the contact problem was solved to a certificate of {record.residual:.2g} only, not {tolerance:.2g}, "
-            "in halves of the step too. Try a smaller dt, less friction, or a larger tolerance; "
+            f"step {step} (t = {t:.9g}): the contact problem was solved to a certificate of {record.residual:.2g} only, "
+            f"not {tolerance:.2g}, in halves of the step too. Try a smaller dt, less friction, or a larger tolerance; "
             "joints that contradict one another have no solution"
         )
         return Status("contact_unsolved", text, False, step, t)

@@ -22,27 +22,34 @@ class Memory:
 
     @classmethod
     def of(cls, posed: Posed, impulses, u, pressed: np.ndarray, stuck: np.ndarray, watchful: bool) -> "Memory":
-        rows = posed.rows
-        rates = rows.by_contact(u)
-        sliding = np.einsum("mk,mki->mi", rates[:, 1:], rows.frames[:, 1:])
-        push = np.einsum("mk,mki->mi", rows.by_contact(impulses), rows.frames)
-        order = np.argsort(posed.contacts.key, kind="stable")
+        rows, keys = posed.rows, posed.contacts.key
+        rates, frames = rows.by_contact(u), rows.frames
+        sliding = np.matmul(rates[:, None, 1:], frames[:, 1:])[:, 0]
+        push = np.matmul(rows.by_contact(impulses)[:, None], frames)[:, 0]
         joints = impulses[rows.contacts * (1 + rows.tangents) :]
-        return cls(
-            posed.contacts.key[order], push[order], rates[order, 0], sliding[order], pressed[order], stuck[order], joints, watchful
-        )
+        columns = (keys, push, rates[:, 0], sliding, pressed, stuck)
+        if len(keys) and keys[-1] < 0:  # ropes and stops stand behind the others, which are in order
+            order = np.argsort(keys, kind="stable")
+            columns = tuple(column[order] for column in columns)
+        return cls(*columns, joints, watchful)
 
     def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where contacts with these keys are, and which are there at all."""
+        """Where contacts with these keys are, and which are there at all; the same keys are often asked for again."""
+        asked = self.__dict__.get("_asked")
+        if asked is None or asked[0] is not keys:
+            asked = self.__dict__["_asked"] = (keys, *self._searched(keys))
+        return asked[1:]
+
+    def _searched(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if len(self.keys) == 0:
             return np.zeros(len(keys), int), np.zeros(len(keys), bool)
-        where = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        where = np.minimum(self.keys.searchsorted(keys), len(self.keys) - 1)
         return where, self.keys[where] == keys
 
     def states(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which of the contacts pressed, and which stuck."""
         where, known = self._find(keys)
-        if not np.any(known):
+        if len(self.keys) == 0:
             return known, known
         return known & self.pressed[where], known & self.stuck[where]
 
@@ -51,9 +58,10 @@ class Memory:
         slid along it then is no approach now."""
         where, known = self._find(posed.contacts.key)
         found = np.full((len(known), 1 + posed.rows.tangents), np.nan)
-        if np.any(known):
-            found[known, 0] = self.closing[where[known]]
-            found[known, 1:] = np.einsum("mki,mi->mk", posed.rows.frames[known, 1:], self.sliding[where[known]])
+        if np.count_nonzero(known):
+            mine = where[known]
+            found[known, 0] = self.closing[mine]
+            found[known, 1:] = np.vecdot(posed.rows.frames[known, 1:], self.sliding[mine][:, None])
         return found
 
     def start(self, posed: Posed) -> np.ndarray | None:
@@ -62,7 +70,9 @@ class Memory:
             return None
         where, known = self._find(posed.contacts.key)
         found = np.zeros((len(known), 1 + posed.rows.tangents))
-        if np.any(known):
-            found[known] = np.einsum("mki,mi->mk", posed.rows.frames[known], self.impulses[where[known]])
+        if np.count_nonzero(known):
+            found[known] = np.vecdot(posed.rows.frames[known], self.impulses[where[known]][:, None])
+        if not len(posed.joints):
+            return found.ravel()
         joints = self.joints if len(self.joints) == len(posed.joints) else np.zeros(len(posed.joints))
         return np.concatenate([found.ravel(), joints])

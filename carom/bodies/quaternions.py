@@ -7,7 +7,33 @@ import numpy as np
 
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 TURN = 0.5  # the largest turn of the momentum, seen from the body, in one stretch of `rotate_freely`: its iteration then contracts
+TINY = 1e-300
 SWEEPS = 60  # halvings enough for double precision: a stretch contracts by TURN / 2 or better
+
+
+def _left() -> np.ndarray:
+    """[4, 16]: a → the matrix [4, 4] that multiplies by a from the left."""
+    table = np.zeros((4, 4, 4))
+    for row, parts in enumerate(((0, -1, -2, -3), (1, 0, -3, 2), (2, 3, 0, -1), (3, -2, 1, 0))):
+        for column, part in enumerate(parts):
+            table[abs(part), row, column] = -1.0 if part < 0 else 1.0
+    return table.reshape(4, 16)
+
+
+def _squares() -> np.ndarray:
+    """[16, 9]: the products of two components of q → R − 1."""
+    table = np.zeros((4, 4, 3, 3))
+    for i, j, k in ((1, 2, 3), (2, 3, 1), (3, 1, 2)):
+        table[j, j, i - 1, i - 1] = table[k, k, i - 1, i - 1] = -2.0
+        table[i, j, i - 1, j - 1] = table[i, j, j - 1, i - 1] = table[0, k, j - 1, i - 1] = 2.0
+        table[0, k, i - 1, j - 1] = -2.0
+    return table.reshape(16, 9)
+
+
+# Small arrays cost by the call, not by the number: what is a sum of many products is one product with a constant matrix. Its
+# entries are 0, ±1 and ±2, so that what is zero or one stays so.
+LEFT, SQUARES = _left(), _squares()
+CROSS = np.array([[0, 0, 0, 0, 0, 1, 0, -1, 0], [0, 0, -1, 0, 0, 0, 1, 0, 0], [0, 1, 0, -1, 0, 0, 0, 0, 0]], float)
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -20,29 +46,27 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return product
 
 
+def crossing(a: np.ndarray) -> np.ndarray:
+    """[..., 3, 3]: the matrix with b @ matrix = a × b; its rows are a × e_k."""
+    return (a @ CROSS).reshape(*a.shape[:-1], 3, 3)
+
+
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The rotation b, then a."""
-    aw, bw, av, bv = a[..., :1], b[..., :1], a[..., 1:], b[..., 1:]
-    scalar = aw * bw - np.vecdot(av, bv)[..., None]
-    return np.concatenate([scalar, aw * bv + bw * av + cross(av, bv)], axis=-1)
+    return apply((a @ LEFT).reshape(*a.shape[:-1], 4, 4), b)
 
 
 def exponential(angle: np.ndarray) -> np.ndarray:
     """The rotation about the axis of the vector `angle` by its length."""
     half = 0.5 * lengths(angle)[..., None]
-    share = np.divide(np.sin(half), half, out=np.ones_like(half), where=half > 0)
-    return np.concatenate([np.cos(half), 0.5 * share * angle], axis=-1)
+    share = np.sin(half) / np.maximum(half, TINY)  # of no turn half an angle of no length is what it shall be
+    return np.concatenate([np.cos(half), (0.5 * share) * angle], axis=-1)
 
 
 def matrix(q: np.ndarray) -> np.ndarray:
     """The rotation matrix [..., 3, 3]: columns are the body's axes in space."""
-    w, x, y, z = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
-    R = np.empty((*q.shape[:-1], 3, 3))
-    xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z
-    R[..., 0, 0], R[..., 0, 1], R[..., 0, 2] = 1 - 2 * (yy + zz), 2 * (xy - wz), 2 * (xz + wy)
-    R[..., 1, 0], R[..., 1, 1], R[..., 1, 2] = 2 * (xy + wz), 1 - 2 * (xx + zz), 2 * (yz - wx)
-    R[..., 2, 0], R[..., 2, 1], R[..., 2, 2] = 2 * (xz - wy), 2 * (yz + wx), 1 - 2 * (xx + yy)
-    return R
+    squares = (q[..., :, None] * q[..., None, :]).reshape(*q.shape[:-1], 16)
+    return np.eye(3) + (squares @ SQUARES).reshape(*q.shape[:-1], 3, 3)
 
 
 def apply(rotation: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -57,6 +81,11 @@ def lengths(x: np.ndarray) -> np.ndarray:
 
 def normalise(q: np.ndarray) -> np.ndarray:
     return q / lengths(q)[..., None]
+
+
+def turned(q: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Orientations q after a turn of space about the axes of the vectors `angle` by their lengths."""
+    return normalise(multiply(exponential(angle), q))
 
 
 def principal(inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,7 +115,7 @@ def rotate_freely(
     stretches = max(1, int(np.ceil(np.max(turn, initial=0.0) / TURN)))
     step = tau / stretches
     if np.all(turn <= 1e-15):  # balls, and bodies at rest: (1) is a rotation of space
-        return normalise(multiply(exponential(tau * middle[:, None] * L), q))
+        return turned(q, tau * middle[:, None] * L)
     for _ in range(stretches):
         start = apply(np.swapaxes(matrix(q), -1, -2), L)
         end, spin, last = start, start, np.inf
@@ -98,7 +127,7 @@ def rotate_freely(
                 break
             last = change
         q = multiply(q, exponential(step * spin))
-    return normalise(multiply(exponential(tau * middle[:, None] * L), q))
+    return turned(q, tau * middle[:, None] * L)
 
 
 def from_user(orientation: object, dim: int) -> np.ndarray | None:

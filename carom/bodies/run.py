@@ -12,7 +12,7 @@ from carom.bodies import quaternions
 from carom.bodies.contact_table import COLUMNS, ContactLog, WorldContacts
 from carom.bodies.memory import Memory
 from carom.bodies.pictures import Outline, film, from_text, outlines
-from carom.bodies.scene import FREE, Scene, State, potential
+from carom.bodies.scene import FREE, Scene, State, kinetic_energy, potential
 from carom.bodies.stepping import StepRecord
 from carom.drawing import Film
 from carom.errors import InputError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from carom.bodies.world import World
+
+
+CHUNK = 1000  # states whose rotations are made at once
 
 
 @dataclass
@@ -114,9 +117,9 @@ class WorldRun:
     ) -> "WorldRun":
         stack = lambda name: np.array([getattr(state, name) for state in recorder.states])  # noqa: E731
         x, q, v, L = (stack(name) for name in "xqvL")
-        spins = np.array([state.spin(scene) for state in recorder.states])
-        kinetic = np.array([np.sum(state.kinetic(scene)) for state in recorder.states])
-        height = np.array([potential(scene, a, b) for a, b in zip(x, q, strict=True)])
+        spins = np.concatenate([scene.spins_at(q[k : k + CHUNK], L[k : k + CHUNK]) for k in range(0, len(q), CHUNK)])
+        kinetic = np.sum(kinetic_energy(scene, v, L, spins), axis=1)
+        height = potential(scene, x, q)
         quality = (np.array(recorder.residual), np.array(recorder.deepest), np.array(recorder.stages, "U8"))
         data = (np.array(recorder.t), np.array(recorder.steps), x, q, v, L, spins, kinetic, height, *quality)
         bodies = (scene.mass, scene.center, scene.kind == FREE)

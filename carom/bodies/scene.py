@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from carom.bodies import quaternions
 from carom.bodies.detection.geometry import Geometry, Placement, place
 from carom.bodies.joints import Joint, Joints, coordinate
 from carom.bodies.materials import Materials
+from carom.bodies.once import once
 from carom.bodies.quaternions import apply
 from carom.bodies.shapes.shape import Placed
 from carom.errors import InputError
@@ -63,26 +63,48 @@ class Scene:
     motions: dict[int, Callable[[float], tuple]] = field(default_factory=dict)  # of prescribed bodies: x, q, v, ω at a time
     shapes: tuple[tuple[list[Placed], np.ndarray], ...] = ()  # of each body, and its centre of mass in their frame: for pictures
 
-    @cached_property
+    @once
     def free(self) -> np.ndarray:
         return self.kind == FREE
 
-    @cached_property
+    @once
+    def free_column(self) -> np.ndarray:
+        """[n, 1]"""
+        return self.free[:, None]
+
+    @once
+    def lightness(self) -> np.ndarray:
+        """[n, 1]: 1/m."""
+        return self.inverse_mass[:, None]
+
+    @once
+    def round(self) -> np.ndarray | None:
+        """[n, 1]: one over the moment of inertia where it is the same about all axes, of every body: balls, cubes, all that is in
+        the plane. Then I⁻¹ does not turn with the body. None where there are others."""
+        first = self.inverse_inertia[:, 0, 0]
+        return first[:, None] if np.array_equal(self.inverse_inertia, first[:, None, None] * np.eye(3)) else None
+
+    @once
     def weight(self) -> np.ndarray:
         """[n, 3]"""
         return np.where(self.free, self.mass, 0.0)[:, None] * self.gravity
 
-    @cached_property
+    @once
+    def no_torque(self) -> np.ndarray:
+        """[n, 3] of zeros."""
+        return np.zeros_like(self.weight)
+
+    @once
     def pull(self) -> float:
         """The length of gravity."""
         return float(np.linalg.norm(self.gravity))
 
-    @cached_property
+    @once
     def driven(self) -> bool:
         """Something else than gravity acts."""
         return bool(self.forces or self.springs or self.joints.elastic)
 
-    @cached_property
+    @once
     def moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`quaternions.principal` of all bodies."""
         return quaternions.principal(self.inverse_inertia)
@@ -96,6 +118,15 @@ class Scene:
         """I⁻¹ in space [n, 3, 3]."""
         return R @ self.inverse_inertia @ np.swapaxes(R, -1, -2)
 
+    def spins(self, inverse: np.ndarray, L: np.ndarray) -> np.ndarray:
+        """ω in space of momenta L; what is prescribed tells its spin in their place. `inverse` is that of `world_inverse`."""
+        turning = apply(inverse, L) if self.round is None else self.round * L
+        return np.where(self.free_column, turning, L) if self.motions else turning
+
+    def spins_at(self, q: np.ndarray, L: np.ndarray) -> np.ndarray:
+        """The same for orientations q [..., n, 4]."""
+        return self.spins(self.inverse_inertia if self.round is not None else self.world_inverse(quaternions.matrix(q)), L)
+
 
 @dataclass(frozen=True)
 class State:
@@ -107,9 +138,11 @@ class State:
     L: np.ndarray  #  [n, 3]  angular momentum about the own centre, in space; the spin itself where a body is prescribed
 
     def same(self, other: "State") -> bool:
+        if self.x.size and self.x.flat[-1] != other.x.flat[-1]:  # of almost all that move
+            return False
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("x", "q", "v", "L"))
 
-    @cached_property
+    @once
     def R(self) -> np.ndarray:
         return quaternions.matrix(self.q)
 
@@ -119,13 +152,13 @@ class State:
 
     def spin_of(self, scene: Scene, L: np.ndarray) -> np.ndarray:
         """ω in space, of other momenta in these places."""
-        return np.where(scene.free[:, None], apply(self.inverse(scene), L), L)
+        return scene.spins(self.inverse(scene), L)
 
     def inverse(self, scene: Scene) -> np.ndarray:
         """I⁻¹ in space [n, 3, 3]; computed once."""
         known = self.__dict__.get("_inverse")
         if known is None or known[0] is not scene:
-            known = (scene, scene.world_inverse(self.R))
+            known = (scene, scene.inverse_inertia if scene.round is not None else scene.world_inverse(self.R))
             self.__dict__["_inverse"] = known
         return known[1]
 
@@ -137,9 +170,7 @@ class State:
 
     def kinetic(self, scene: Scene) -> np.ndarray:
         """The kinetic energy of each free body."""
-        free = scene.free
-        translation = 0.5 * np.where(free, scene.mass, 0.0) * np.sum(np.where(free[:, None], self.v, 0.0) ** 2, axis=1)
-        return translation + 0.5 * np.where(free, np.sum(self.L * self.spin(scene), axis=1), 0.0)
+        return kinetic_energy(scene, self.v, self.L, self.spin(scene))
 
     def placement(self, scene: Scene) -> Placement:
         return place(scene.geometry, self.x, self.R)
@@ -147,13 +178,16 @@ class State:
 
 def drift(scene: Scene, state: State, t: float, tau: float) -> State:
     """Free motion: straight and with the momentum kept. Prescribed bodies are where they have to be at t + tau."""
-    free = scene.free
-    x, q = state.x.copy(), state.q.copy()
-    x[free] += tau * state.v[free]
-    turning = free & (state.L != 0).any(axis=1)
-    if turning.any():
-        parts = tuple(part[turning] for part in scene.moments)
-        q[turning] = quaternions.rotate_freely(q[turning], state.L[turning], scene.inverse_inertia[turning], tau, parts)
+    x, q = state.x + tau * state.v, state.q  # what is fixed has no velocity
+    square = np.vecdot(state.L, state.L)
+    turning = square.nonzero()[0] if not scene.motions else (square * scene.free).nonzero()[0]
+    if len(turning):
+        q, L = q.copy(), state.L[turning]
+        if scene.round is not None:
+            q[turning] = quaternions.turned(q[turning], tau * scene.round[turning] * L)
+        else:
+            parts = tuple(part[turning] for part in scene.moments)
+            q[turning] = quaternions.rotate_freely(q[turning], L, scene.inverse_inertia[turning], tau, parts)
     return prescribed(scene, State(x, q, state.v, state.L), t + tau)
 
 
@@ -168,18 +202,19 @@ def prescribed(scene: Scene, state: State, t: float) -> State:
 
 
 def accelerations(scene: Scene, state: State, t: float) -> tuple[np.ndarray, np.ndarray]:
-    """The forces [n, 3] and torques [n, 3] on free bodies: gravity, springs, and those by functions."""
+    """The forces [n, 3] and torques [n, 3] on free bodies: gravity, springs, and those by functions. Not to be written into."""
+    if not scene.driven:
+        return scene.weight, scene.no_torque
     force, torque = scene.weight.copy(), np.zeros_like(scene.weight)
-    if scene.driven:
-        R, spin = state.R, state.spin(scene)
-        for joint in scene.joints.elastic:
-            _drive(joint, scene.dim, state, spin, force, torque)
-        for one in scene.forces:
-            pushed = _asked(scene, one, state, spin, R, t)
-            force[one.body] += pushed[0]
-            torque[one.body] += pushed[1]
-        for spring in scene.springs:
-            _pull(spring, state, spin, R, force, torque)
+    R, spin = state.R, state.spin(scene)
+    for joint in scene.joints.elastic:
+        _drive(joint, scene.dim, state, spin, force, torque)
+    for one in scene.forces:
+        pushed = _asked(scene, one, state, spin, R, t)
+        force[one.body] += pushed[0]
+        torque[one.body] += pushed[1]
+    for spring in scene.springs:
+        _pull(spring, state, spin, R, force, torque)
     return force, torque
 
 
@@ -230,10 +265,24 @@ def _drive(joint: Joint, dim: int, state: State, spin: np.ndarray, force: np.nda
     torque[a] -= f * turn_a
 
 
-def potential(scene: Scene, x: np.ndarray, q: np.ndarray) -> float:
-    """The potential energy of gravity and springs."""
-    energy = -float(np.sum(np.where(scene.free, scene.mass, 0.0) * (x @ scene.gravity)))
-    R = quaternions.matrix(q) if scene.springs or scene.joints.elastic else None
+def kinetic_energy(scene: Scene, v: np.ndarray, L: np.ndarray, spin: np.ndarray) -> np.ndarray:
+    """Of each free body; at many instants at once, too."""
+    moving = np.where(scene.free_column, v, 0.0)
+    return 0.5 * np.where(scene.free, np.where(scene.free, scene.mass, 0.0) * np.vecdot(moving, moving) + np.vecdot(L, spin), 0.0)
+
+
+def potential(scene: Scene, x: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The potential energy of gravity and springs at places x [..., n, 3] with turns q [..., n, 4]."""
+    energy = np.asarray(-np.sum(np.where(scene.free, scene.mass, 0.0) * (x @ scene.gravity), axis=-1))
+    if scene.springs or scene.joints.elastic:
+        for where in np.ndindex(energy.shape):
+            energy[where] += _stored(scene, x[where], quaternions.matrix(q[where]))
+    return energy
+
+
+def _stored(scene: Scene, x: np.ndarray, R: np.ndarray) -> float:
+    """The energy of springs."""
+    energy = 0.0
     for joint in scene.joints.elastic:
         energy += 0.5 * joint.drive.stiffness * (coordinate(joint, x, R, scene.dim)[0] - joint.drive.rest) ** 2
     for spring in scene.springs:

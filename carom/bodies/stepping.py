@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, motors, normal_rates, offsets
+from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.materials import ELASTIC
 from carom.bodies.memory import Memory
@@ -35,6 +35,7 @@ from carom.bodies.velocity import Answer, Posed, pose
 HORIZON = 1.5  #   steps: contacts are looked for as far as bodies may come in this time
 SLACK = 1e-4  #    relative to the reach of a body: contacts this far apart are told even at rest
 REST = 100.0  #    velocities below so many times the tolerance are zero
+ROUNDING = 1e-15  # relative to the fastest body: a contact that closes slower than this does not
 HALVINGS = 4  #    a step whose contact problem is not solved is repeated in halves, so often
 FAST = 12  #       the same where elastic impacts do not come to an end: a ball in a slit meets its walls often in one step
 
@@ -115,15 +116,13 @@ class Stepper:
 
     def _try(self, state: State, t: float, h: float, record: StepRecord) -> tuple[State, StepRecord]:
         struck = self._impacts(state, t, h, record) if self.memory.watchful else state  # (1)
-        hit = np.zeros(len(state.v), bool)
-        if struck is not state:
-            hit = np.any(struck.v != state.v, axis=1) | np.any(struck.L != state.L, axis=1)
+        hit = None if struck is state else _changed(state, struck)
         middle = drift(self.scene, struck, t, 0.5 * h)  # (2)
         late = self._late(middle, t, h, record)  # (3)
         if late is not middle:
-            hit |= np.any(late.v != middle.v, axis=1) | np.any(late.L != middle.L, axis=1)
-        posed, answer = self._velocities(late, t, h, hit, record)  # (4)
-        v, L = _rest(posed, answer, self.tolerance)
+            hit = _changed(middle, late) if hit is None else hit | _changed(middle, late)
+        posed, answer, came = self._velocities(late, t, h, hit, record)  # (4)
+        v, L = _rest(posed, answer, came, self.tolerance)
         new = drift(self.scene, middle.moved(v, L), t + 0.5 * h, 0.5 * h)  # (5)
         return prescribed(self.scene, new, t + h), record
 
@@ -137,15 +136,28 @@ class Stepper:
         if len(posed.joints):  # what has a bound has no impulse
             posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
         ahead = Ahead.of(posed, *accelerations(self.scene, state, t), h, h, 0.5 * h)
-        v, L = self._bounces(posed, ahead, state.v, state.L, np.zeros(len(posed.contacts), bool), record)
-        closing = ahead.closing(posed, normal_rates(posed, v, L)) & (posed.restitution < ELASTIC)
-        if np.any(closing):
-            offset = offsets(posed, np.maximum(posed.contacts.gap, 0.0) / h, motors(posed))
-            answer = solve_rolling(posed, v, L, offset, None, self.tolerance, h)
+        room, lasts = np.maximum(posed.contacts.gap, 0.0) / h, np.zeros(len(posed.contacts), bool)
+        v, L = self._bounces(posed, ahead, state.v, state.L, lasts, room, record)
+        plastic, mixed = posed.restitution < ELASTIC, self.scene.materials.elastic
+        rates = normal_rates(posed, v, L)
+        closing = plastic & ahead.closing(posed, rates)
+        for _ in range(ROUNDS):
+            if not np.any(closing):
+                break
+            if mixed:  # what carries something elastic stops at once, and not in this step and the next: it is hit as it is then
+                room[closing & linked(posed, self._touching(posed) & ~plastic, plastic)] = 0.0
+            part = posed.only(np.flatnonzero(plastic)) if mixed else posed
+            answer = solve_rolling(part, v, L, offsets(part, room[plastic], motors(part)), None, self.tolerance, h)
             record.include(answer)
-            record.tables.append(_table(posed, answer, True, self.tolerance)[0])
-            v, L = answer.v, answer.L
+            record.tables.append(_table(part, answer, True, self.tolerance)[0])
+            v, L = self._bounces(posed, ahead, answer.v, answer.L, lasts, room, record) if mixed else (answer.v, answer.L)
+            rates = normal_rates(posed, v, L)
+            closing = plastic & (rates < -room - ahead.noise(rates)) & ahead.closing(posed, rates)
+        record.endless |= mixed and bool(np.any(closing))
         return state.moved(v, L)
+
+    def _touching(self, posed: Posed) -> np.ndarray:
+        return posed.contacts.gap <= 1e-9 * _reach(self.scene, posed)
 
     def _late(self, middle: State, t: float, h: float, record: StepRecord) -> State:
         """The same in the middle, for the second half: impacts that (1) did not foresee, since a body turned into them, or was
@@ -154,9 +166,9 @@ class Stepper:
             return middle
         scene = self.scene
         force, torque = accelerations(scene, middle, t + 0.5 * h)
-        dv, dL = 0.5 * h * scene.inverse_mass[:, None] * force, 0.5 * h * np.where(scene.free[:, None], torque, 0.0)
+        fastest = _pushed(scene, middle, force, torque, h)[2]
+        dv, dL = 0.5 * h * scene.lightness * force, 0.5 * h * np.where(scene.free_column, torque, 0.0)
         v, L = middle.v + dv, middle.L + dL  # half of what the forces do has been done: so energy is what it is at other times
-        fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v + dv, L + dL))
         posed = self._look(middle, v, L, h, HORIZON, fastest)  # (4) asks for the same
         if len(posed.contacts) == 0:
             return middle
@@ -164,20 +176,25 @@ class Stepper:
             posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
         ahead = Ahead.of(posed, force, torque, h, 0.5 * h, 0.5 * h)
         pressed, _ = self.memory.states(posed.contacts.key)
-        after = self._bounces(posed, ahead, v, L, pressed, record)
+        room = np.maximum(posed.contacts.gap, 0.0) / (0.5 * h)
+        after = self._bounces(posed, ahead, v, L, pressed, room, record)
         return middle if after[0] is v else middle.moved(after[0] - dv, after[1] - dL)
 
-    def _bounces(self, posed: Posed, ahead: Ahead, v, L, lasts: np.ndarray, record: StepRecord) -> tuple[np.ndarray, np.ndarray]:
+    def _bounces(
+        self, posed: Posed, ahead: Ahead, v, L, lasts: np.ndarray, room: np.ndarray, record: StepRecord
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Impact after impact, until nothing closes that bounces."""
         often = np.zeros(len(posed.contacts), int)
         for _ in range(ROUNDS):
-            meets = ahead.bouncing(posed, normal_rates(posed, v, L)) & ~lasts
+            rates = normal_rates(posed, v, L)
+            meets = ahead.bouncing(posed, rates) & ~lasts
             if not np.any(meets):
                 return v, L
             often += meets
             if np.any(often[posed.restitution == ELASTIC] > AGAIN) and not record.hurried:
                 break
-            answer, part = bounce(posed, np.flatnonzero(meets), v, L, self.tolerance)
+            held = supports(posed, ahead, meets, rates, room)
+            answer, part = bounce(posed, meets, held, room, v, L, self.tolerance)
             record.include(answer)
             record.tables.append(_table(part, answer, True, self.tolerance)[0])
             v, L = answer.v, answer.L
@@ -186,30 +203,30 @@ class Stepper:
 
     # -- (4) ---------------------------------------------------------------------------------------------------------
 
-    def _velocities(self, middle: State, t: float, h: float, hit: np.ndarray, record: StepRecord) -> tuple[Posed, Answer]:
-        """Forces, contacts and joints in one problem. Looked for again, farther, if bodies come out faster than was foreseen."""
+    def _velocities(
+        self, middle: State, t: float, h: float, hit: np.ndarray | None, record: StepRecord
+    ) -> tuple[Posed, Answer, np.ndarray]:
+        """Forces, contacts and joints in one problem. Looked for again, farther, if bodies come out faster than was foreseen. Also
+        the speeds with which they do."""
         scene = self.scene
         force, torque = accelerations(scene, middle, t + 0.5 * h)
-        v = middle.v + h * scene.inverse_mass[:, None] * force
-        L = middle.L + h * np.where(scene.free[:, None], torque, 0.0)
-        later = prescribed(scene, middle, t + h)
-        fastest = np.maximum(_speed(scene, middle, middle.v, middle.L), _speed(scene, middle, v, L))
-        known, memory = None, self.memory
+        v, L, fastest = _pushed(scene, middle, force, torque, h)
+        known, memory, later = None, self.memory, prescribed(scene, middle, t + h)
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
                 break
-            shift = self._shift(posed, middle, later, hit)
+            shift = self._shift(posed, middle, later, h, hit)
             shift, answer = self._solve(posed, middle, v, L, shift, memory.start(posed), h)
             came = _speed(scene, middle, answer.v, answer.L)
-            if not answer.converged or np.all(came <= fastest * (1 + 1e-9) + 1e-12 * np.max(came)):
+            if not answer.converged or (came <= fastest * (1 + 1e-9) + 1e-12 * came.max()).all():
                 break
             fastest = np.maximum(fastest, 1.1 * came)
             none = np.zeros(len(posed.contacts), bool)
             memory = Memory.of(posed, answer.impulses, answer.u, none, none, True)  # the next begins with this answer
-        came_out, answer = answer.u, replace(answer, u=answer.u + shift)
+        came_out, answer = answer.u, replace(answer, u=answer.u + shift) if np.count_nonzero(shift) else answer
         record.include(answer)
-        record.deepest = min(record.deepest, float(np.min(posed.contacts.gap, initial=0.0)))
+        record.deepest = min(record.deepest, float(posed.contacts.gap.min(initial=0.0)))
         table, state = _table(posed, answer, False, self.tolerance)
         if scene.materials.elastic:
             met = self._met(posed, middle)[np.isin(posed.contacts.key, table.contacts.key)]
@@ -217,7 +234,7 @@ class Stepper:
             table = table.take(~met, False)
         record.tables.append(table)
         self._remember(posed, answer, came_out, state, h)
-        return posed, answer
+        return posed, answer, came
 
     def _met(self, posed: Posed, middle: State) -> np.ndarray:
         """Which contacts, if they press, do so since they meet, and bounce: an impact that neither (1) nor (3) saw coming."""
@@ -242,53 +259,64 @@ class Stepper:
             shift[normal][wrong], room[wrong] = rates[wrong], 0.0
             start = answer.impulses
 
-    def _shift(self, posed: Posed, middle: State, later: State, hit: np.ndarray) -> np.ndarray:
+    def _shift(self, posed: Posed, middle: State, later: State, h: float, hit: np.ndarray | None) -> np.ndarray:
         """What the law is asked about is u₁ + shift. On a curved way the rates of a contact that lasts change by δ = u₁⁻ − u₀ from
         one middle to the next, without any force, and the impulses r do the work r · (u₀ + u₁)/2. u₁ = −κu₀ with κ = 1 is no work
         but may sway from step to step; κ is chosen so that u₁ comes nearest to δ/2, which is the same where the way is a circle
         and does not sway, but at most 1, which would add energy, and at least 0. This for contacts that pressed in the step before
         (in the normal) and that stuck (across it); joints take κ = 1, and a motor asks for its speed."""
-        width, count = 1 + posed.rows.tangents, posed.rows.contacts
+        count = (1 + posed.rows.tangents) * posed.rows.contacts
         before = posed.rates(middle.v, middle.L)
         shift = _carried(posed, middle, later)
+        if len(posed.joints):
+            speeds = zip(before[count:], posed.joints.speed, strict=True)
+            shift[count:] = [u if s is None else -s for u, s in speeds]
         pressed, stuck = self.memory.states(posed.contacts.key)
-        told = hit | (self.scene.kind == PRESCRIBED)  # how those move is known better
-        calm = ~(told[posed.contacts.a] | told[posed.contacts.b])
-        now, last = posed.rows.by_contact(before), self.memory.rates_before(posed)
+        if hit is not None or self.scene.motions:  # how those move is known better
+            told = self.scene.kind == PRESCRIBED if hit is None else hit | (self.scene.kind == PRESCRIBED)
+            calm = ~(told[posed.contacts.a] | told[posed.contacts.b])
+            pressed, stuck = pressed & calm, stuck & calm
+        now = posed.rows.by_contact(before)
+        pressed = pressed & (now[:, 0] < -ROUNDING * max(np.abs(middle.v).max(), self.scene.pull * h))
+        if not (np.count_nonzero(pressed) or np.count_nonzero(stuck)):
+            return shift
+        last = self.memory.rates_before(posed)
         half = np.where(np.isnan(last), now, 0.5 * (now - last))  # −δ/2
-        turn = np.concatenate([_towards(half[:, :1], now[:, :1]), _towards(half[:, 1:], now[:, 1:])], axis=1)
-        lasts = np.zeros((count, width), bool)
+        asked = posed.rows.by_contact(shift)
+        normal = _towards(half[:, :1], now[:, :1])[:, 0]
         if self.scene.materials.elastic:
-            turn[:, 0] = np.where(posed.restitution == ELASTIC, now[:, 0], turn[:, 0])
-        lasts[:, 0] = pressed & calm & (now[:, 0] < 0)
-        lasts[:, 1:] = (stuck & calm)[:, None]
-        shift[: count * width] = np.where(lasts.ravel(), turn.ravel(), shift[: count * width])
-        shift[count * width :] = [u if s is None else -s for u, s in zip(before[count * width :], posed.joints.speed, strict=True)]
+            normal = np.where(posed.restitution == ELASTIC, now[:, 0], normal)
+        asked[:, 0] = np.where(pressed, normal, asked[:, 0])
+        if np.count_nonzero(stuck):
+            asked[:, 1:] = np.where(stuck[:, None], _towards(half[:, 1:], now[:, 1:]), asked[:, 1:])
         return shift
 
     def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
         """Contacts within reach of the motion."""
         scene = self.scene
         speed = _speed(scene, state, v, L) if fastest is None else fastest
-        margin = horizon * h * speed + 2 * h * h * scene.pull + SLACK * scene.reach
-        if self._seen is None or self._seen[0].x is not state.x or self._seen[0].q is not state.q or np.any(margin > self._seen[1]):
+        margin = horizon * h * speed + (2 * h * h * scene.pull + SLACK * scene.reach)
+        seen = self._seen
+        if seen is None or seen[0].x is not state.x or seen[0].q is not state.q or np.count_nonzero(margin > seen[1]):
             posed = pose(scene, state, detect(state.placement(scene), scene.free, margin, scene.ignored))
             self._seen = (state, margin, posed)
         return self._seen[2]
 
     def _remember(self, posed: Posed, answer: Answer, u: np.ndarray, state: np.ndarray, h: float) -> None:
         came, shifted = (posed.rows.by_contact(rates)[:, 0] for rates in (u, answer.u))
-        rates = np.where(posed.restitution == ELASTIC, came, shifted)  # a contact that lasts sways, an elastic one may meet again
-        noise = 1e-9 * np.max(answer.scale, initial=0.0)
-        watchful = bool(np.any((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)))
+        rates = shifted
+        if self.scene.materials.elastic:  # a contact that lasts sways, an elastic one may meet again
+            rates = np.where(posed.restitution == ELASTIC, came, shifted)
+        noise = 1e-9 * answer.scale.max(initial=0.0)
+        watchful = bool(((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)).any())
         # Of four corners that rest three suffice, and the solver may leave one out: it counts as pressed all the same.
         touches = (np.abs(shifted) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
         pressed = (state > 0) | touches
         stuck = pressed
-        if np.any(slides := state == 2):  # where one point of two bodies slides, none of them holds
+        if np.count_nonzero(slides := state == 2):  # where one point of two bodies slides, none of them holds
             a, b = posed.contacts.a, posed.contacts.b
             pair = np.minimum(a, b) * len(self.scene.mass) + np.maximum(a, b)
-            stuck = pressed & ~np.isin(pair, pair[slides]) if np.any(pair != pair[0]) else np.zeros_like(pressed)
+            stuck = pressed & ~np.isin(pair, pair[slides]) if (pair != pair[0]).any() else np.zeros_like(pressed)
         self.memory = Memory.of(posed, answer.impulses, u, pressed, stuck, watchful)
 
 
@@ -302,10 +330,21 @@ def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarr
     return lengths(v) + scene.reach * lengths(state.spin_of(scene, L))
 
 
+def _pushed(
+    scene: Scene, state: State, force: np.ndarray, torque: np.ndarray, h: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Velocities and momenta after forces have acted for h, and the largest speeds until then."""
+    v, L, fastest = state.v + h * scene.lightness * force, state.L, _speed(scene, state, state.v, state.L)
+    if not scene.driven:
+        return v, L, fastest + h * scene.pull  # gravity turns nothing
+    L = L + h * np.where(scene.free_column, torque, 0.0)
+    return v, L, np.maximum(fastest, _speed(scene, state, v, L))
+
+
 def _towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
     """The point of the segment from 0 to `full` that is nearest to `wanted`, row by row."""
-    square = np.einsum("mi,mi->m", full, full)
-    share = np.einsum("mi,mi->m", wanted, full) / np.where(square > 0, square, 1.0)
+    square = np.vecdot(full, full)
+    share = np.vecdot(wanted, full) / np.where(square > 0, square, 1.0)
     return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
 
 
@@ -325,22 +364,28 @@ def _carried(posed: Posed, middle: State, later: State) -> np.ndarray:
     return change
 
 
-def _rest(posed: Posed, answer: Answer, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+def _rest(posed: Posed, answer: Answer, came: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     """Velocities of bodies in contact that are smaller than the certificate can tell from zero, set to zero."""
-    scene = posed.scene
-    speed = _speed(scene, posed.state, answer.v, answer.L)
-    still = scene.free & (speed <= REST * tolerance * answer.scale)
+    still = posed.scene.free & (came <= REST * tolerance * answer.scale)
+    if not np.count_nonzero(still):
+        return answer.v, answer.L
     return np.where(still[:, None], 0.0, answer.v), np.where(still[:, None], 0.0, answer.L)
+
+
+def _changed(before: State, after: State) -> np.ndarray:
+    """Which bodies were hit."""
+    return (after.v != before.v).any(axis=1) | (after.L != before.L).any(axis=1)
 
 
 def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tuple[ContactTable, np.ndarray]:
     """The contacts that carried an impulse, or were closed and did not; and the state of all."""
-    known = posed.rows
+    known, contacts = posed.rows, posed.contacts
     r, u = known.by_contact(answer.impulses), known.by_contact(answer.u)
-    presses = r[:, 0] > 1e-12 * np.max(r[:, 0], initial=0.0)
-    slip = lengths(u[:, 1:])
-    slides = slip > REST * tolerance * np.minimum(answer.scale[posed.contacts.a], answer.scale[posed.contacts.b])
-    state = np.where(~presses, 0, np.where(slides, 2, 1))
-    kept = np.flatnonzero(presses | ((posed.contacts.gap <= 0) & (not impact)))
-    impulse = np.einsum("mk,mki->mi", r, known.frames)
-    return ContactTable(posed.contacts.take(kept), impulse[kept], state[kept], impact), state
+    presses = r[:, 0] > 1e-12 * r[:, 0].max(initial=0.0)
+    slides = lengths(u[:, 1:]) > REST * tolerance * np.minimum(answer.scale[contacts.a], answer.scale[contacts.b])
+    state = np.where(presses, 1 + slides, 0)
+    kept = presses if impact else presses | (contacts.gap <= 0)
+    impulse = np.matmul(r[:, None], known.frames)[:, 0]
+    if kept.all():
+        return ContactTable(contacts, impulse, state, impact), state
+    return ContactTable(contacts.take(kept), impulse[kept], state[kept], impact), state

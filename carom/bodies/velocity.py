@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
-from carom.bodies.dense_newton import MOST_ROWS, Dense, newton, projected_gradient, solve_small
+from carom.bodies.dense_newton import FEW_ROWS, MOST_ROWS, Dense, from_gradient, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
+from carom.bodies.once import once
 from carom.bodies.pivoting import pivot
 from carom.bodies.quaternions import apply, lengths
 from carom.bodies.scene import Scene, State
@@ -22,6 +22,7 @@ ROUNDS = 100  # in which contacts are added to those that are solved for (a stac
 BUNCH = 60  # rows: islands smaller than this are solved together
 STAGES = ("open", "small", "start", "interior", "gradient", "long")
 LONG = 3000  # steps of a projected gradient
+NO_JOINTS = JointRows()
 FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
 
 
@@ -45,13 +46,13 @@ class Posed:
     def restitution(self) -> np.ndarray:
         return self.materials[1]
 
-    @cached_property
+    @once
     def inertia(self) -> np.ndarray:
         """[n, 3, 3] in space."""
         return self.state.R @ self.scene.inertia @ np.swapaxes(self.state.R, -1, -2)
 
     def spin(self, L: np.ndarray) -> np.ndarray:
-        return np.where(self.scene.free[:, None], apply(self.inverse, L), L)
+        return self.scene.spins(self.inverse, L)
 
     def rates(self, v: np.ndarray, L: np.ndarray) -> np.ndarray:
         return self.rows.rates(v, self.spin(L))
@@ -62,6 +63,11 @@ class Posed:
         joints = self.joints.of_contacts(rows)
         built = build_rows(self.scene, self.state, contacts, joints)
         return Posed(self.scene, self.state, contacts, joints, built, self.inverse, self.materials[:, rows])
+
+    @once
+    def delassus(self) -> np.ndarray:
+        """W of all rows, dense."""
+        return delassus(self.scene, self.rows, self.inverse)
 
     def joined_by(self, kept: np.ndarray) -> "Posed":
         """All contacts, and some of the rows of joints."""
@@ -86,9 +92,10 @@ class Answer:
 
 def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
     """The contacts, with the ropes beside them, and the joints of a state."""
-    R = state.R
-    contacts = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
-    joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
+    R, joints = state.R, NO_JOINTS
+    if scene.joints.all:
+        contacts = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
+        joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
     materials = scene.materials.of(contacts)
     if scene.materials.rolls:
         joints = with_rolling(joints, contacts, materials[2:], scene.dim)
@@ -159,10 +166,8 @@ def kicked(
     scale = lengths(v) + scene.reach * lengths(posed.spin(L))
     for body in (rows.a, rows.b) if len(size) == len(rows.a) else (posed.contacts.a, posed.contacts.b):
         np.maximum.at(scale, body, size)
-    p, dL = rows.kick(impulses, len(scene.mass))
-    free = scene.free[:, None]
-    v = np.where(free, v + scene.inverse_mass[:, None] * p, v)
-    L = np.where(free, L + dL, L)
+    p, dL = rows.kick(impulses)
+    v, L = v + scene.lightness * p, L + scene.free_column * dL  # what is not free has no lightness
     return Answer(v, L, impulses, posed.rates(v, L), scale, residual, converged, stage, taken)
 
 
@@ -171,7 +176,9 @@ def _impulses(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: 
     if not np.any(q):
         return np.zeros(len(q)), 0.0, "open", 0
     if len(q) <= MOST_ROWS:
-        return _island(posed, posed.rows, posed.friction, q, start, tolerance, 0.0)
+        little = Dense(posed.delassus, q, posed.friction, posed.rows.tangents, 0.0)
+        ask = lambda: problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)  # noqa: E731
+        return _small(little, ask, start, tolerance)
     return _large(posed, q, start, tolerance)
 
 
@@ -244,12 +251,11 @@ def _small(
     stage = "small"
     if residual <= FINISHED:
         return r, residual, stage, iterations
-    for name, begin, taken in _starts(little, r, ask, start, tolerance):
-        better, finer, more = newton(little, begin)
+    for name, better, finer, taken in _tries(little, r, residual, ask, start, tolerance):
+        iterations += taken
         if finer > FINISHED:
-            better, finer, pivots = pivot(little, begin if name == "small" else better, tolerance)
-            more += pivots
-        iterations += taken + more
+            better, finer, pivots = pivot(little, better, tolerance)
+            iterations += pivots
         if finer < residual:
             r, residual, stage = better, finer, name
         if residual <= tolerance:
@@ -257,13 +263,19 @@ def _small(
     return r, residual, stage, iterations
 
 
-def _starts(little: Dense, r: np.ndarray, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, int]]:
-    """What Newton's method left, a projected gradient, and the stages of the full solver, a few and then all."""
-    yield "small", r, 0
-    yield "small", projected_gradient(little, LONG), LONG
+def _tries(little: Dense, r, residual, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, float, int]]:
+    """Newton's method from here and there, with its certificate: what it left, a projected gradient, a long one, and the stages of
+    the full solver, a few and then all."""
+    if len(little.q) <= FEW_ROWS:
+        yield "small", r, residual, 0
+    better, finer, taken = from_gradient(little)
+    yield ("small", better, finer, taken) if finer < residual else ("small", r, residual, taken)
+    better, finer, taken = newton(little, projected_gradient(little, LONG))
+    yield "small", better, finer, LONG + taken
     for rounds in (1, len(SCHEDULE)):
         found = solve_friction(ask(), start, tolerance, rounds=rounds)
-        yield found.stage, found.impulses, found.iterations
+        better, finer, taken = newton(little, found.impulses)
+        yield found.stage, better, finer, found.iterations + taken
 
 
 def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
@@ -293,9 +305,8 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
 def rates_after(posed: Posed, q: np.ndarray, r: np.ndarray) -> np.ndarray:
     """u = Wr + q."""
     scene = posed.scene
-    p, L = posed.rows.kick(r, len(scene.mass))
-    turning = np.where(scene.free[:, None], apply(posed.inverse, L), 0.0)
-    return q + posed.rows.rates(scene.inverse_mass[:, None] * p, turning)
+    p, L = posed.rows.kick(r)
+    return q + posed.rows.rates(scene.lightness * p, apply(posed.inverse, L))
 
 
 def certificate(posed: Posed, q: np.ndarray, r: np.ndarray) -> float:

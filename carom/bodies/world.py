@@ -24,7 +24,7 @@ from carom.drawing import Film
 from carom.errors import InputError
 from carom.results.views import view
 from carom.running.options import whole
-from carom.system.lumped import LumpedSystem
+from carom.system.system import System
 
 
 @dataclass(frozen=True)
@@ -362,9 +362,10 @@ class World:
         return view("play_world")(self, dt, **options)
 
     @property
-    def system(self) -> LumpedSystem:
+    def system(self) -> System:
         """The world as a `System`, for all methods, gradients, ensembles and diagnostics: `carom.solve(world.system, method,
-        **world.start, dt=…, num_steps=…)`. Refused where a pair of shapes has no smooth gap; see `carom.bodies.as_system`."""
+        **world.start, dt=…, num_steps=…)`. Joints are joints of the system; forces must be written with jax.numpy. Refused where
+        a pair of shapes has no smooth gap; see `carom.bodies.as_system`."""
         return system_of(self)
 
     @property

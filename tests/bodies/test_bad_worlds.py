@@ -90,7 +90,7 @@ RUNS = {
     "a film of a number": (lambda: world().film(3), "a film is made of a run of the world; got 3"),
     "to play with a step of text": (lambda: world().play("a"), "dt.* must be a finite number; got 'a'"),
     "to play backwards": (lambda: world().play(-1.0), "dt must be positive"),
-    "a world with joints as a system": (lambda: (w := world(), w.joint("ball", "ball", at=ORIGIN), w.system), "joints has no System"),
+    "a world with a motor as a system": (lambda: (w := world(), w.joint("hinge", "ball", at=ORIGIN, axis=(0, 0, 1), speed=1.0), w.system), "has a motor"),
 }  # fmt: skip
 BODIES = {
     "gravity text": (lambda: carom.World(gravity="down"), "gravity needs two numbers"),

@@ -83,9 +83,6 @@ def test_what_has_no_smooth_gap_is_refused_with_what_would_do():
     world.material(friction=0.5)
     with pytest.raises(carom.InputError, match="with friction has no smooth point"):
         _ = world.system
-    world.joint("ball", "body 0", "body 1", at=(0, 0, 1))
-    with pytest.raises(carom.InputError, match="joints has no System yet"):
-        _ = world.system
 
 
 def _two(dim, shape, other, spin):

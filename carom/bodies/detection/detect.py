@@ -44,17 +44,20 @@ def detect(
         if len(points.gap):
             other, m = owner[points.piece], len(points.gap)
             middle = points.point - 0.5 * points.gap[:, None] * points.normal
-            key = _keys(np.full(m, wall.piece), points.piece, points.feature, len(owner))
+            key = (wall.piece * len(owner) + points.piece) * (2 * LONE) + points.feature
             found.append(Contacts(np.full(m, wall.body), other, middle, points.normal, points.gap, key))
-    found += _pairs(placement, movable, margin)
+    found += _pairs(placement, movable, margin, ignored)
     if not found:
         none = np.zeros(0, int)
         return Contacts(none, none, np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), none)
-    contacts = Contacts(*(np.concatenate([getattr(f, name) for f in found]) for name in Contacts.__dataclass_fields__))
+    contacts = found[0]
+    if len(found) > 1:
+        contacts = Contacts(*(np.concatenate([getattr(f, name) for f in found]) for name in Contacts.__dataclass_fields__))
     if ignored:
         pairs = zip(np.minimum(contacts.a, contacts.b).tolist(), np.maximum(contacts.a, contacts.b).tolist(), strict=True)
         contacts = contacts.take(np.array([pair not in ignored for pair in pairs], bool))
-    return contacts.take(np.argsort(contacts.key, kind="stable"))
+    key = contacts.key
+    return contacts if (key[1:] >= key[:-1]).all() else contacts.take(np.argsort(key, kind="stable"))
 
 
 def _keys(first: np.ndarray, second: np.ndarray, feature: np.ndarray, pieces: int) -> np.ndarray:
@@ -67,23 +70,49 @@ def pieces_of_keys(key: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray
     return pair // max(pieces, 1), pair % max(pieces, 1)
 
 
-def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray) -> list[Contacts]:
+FEW = 60  # pieces, up to which all pairs are compared in one go
+
+
+def _near(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (i, j), i < j, of pieces whose boxes, widened by the margins, meet."""
+    geometry, owner = placement.geometry, placement.geometry.owner
+    finite = geometry.finite
+    if len(finite) > FEW:
+        low, high = placement.boxes
+        wide = margin[owner[finite]][:, None]
+        i, j = near_pairs(low[finite] - wide, high[finite] + wide, owner[finite], movable[owner[finite]])
+        return finite[i], finite[j]
+    i, j, reach = geometry.couples(movable, ignored)
+    if len(i) == 0:
+        return i, j
+    a, b = owner[i], owner[j]
+    apart, wide = placement.x[a] - placement.x[b], margin[a] + margin[b]
+    near = np.flatnonzero(np.vecdot(apart, apart) <= (reach + wide) ** 2)
+    if len(near) == 0:
+        return i[near], j[near]
+    i, j, wide = i[near], j[near], wide[near][:, None]
+    low, high = placement.boxes
+    meet = ((low[i] <= high[j] + wide) & (low[j] <= high[i] + wide)).all(axis=1)
+    return i[meet], j[meet]
+
+
+def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored) -> list[Contacts]:
     """Contacts of polytopes and smooth shapes with each other, pairs of one kind in one go."""
     geometry, owner = placement.geometry, placement.geometry.owner
-    finite = np.flatnonzero(geometry.group_of > -2)
-    wide = margin[owner[finite]][:, None]
-    i, j = near_pairs(placement.low[finite] - wide, placement.high[finite] + wide, owner[finite], movable[owner[finite]])
-    i, j = finite[i], finite[j]
+    i, j = _near(placement, movable, margin, ignored)
+    if len(i) == 0:
+        return []
     gi, gj = geometry.group_of[i], geometry.group_of[j]
-    found = []
-    kinds = len(placement.groups)
-    for kind in np.unique(gi[(gi >= 0) & (gj >= 0)] * kinds + gj[(gi >= 0) & (gj >= 0)]):
-        mine = np.flatnonzero((gi >= 0) & (gj >= 0) & (gi * kinds + gj == kind))
-        a = placement.groups[kind // kinds].take(geometry.row_of[i[mine]])
-        b = placement.groups[kind % kinds].take(geometry.row_of[j[mine]])
+    found, kinds = [], len(geometry.groups)
+    kind = np.where((gi >= 0) & (gj >= 0), gi * kinds + gj, -1)
+    for one in np.unique(kind):
+        mine = kind == one
+        if one < 0:
+            found += [_smooth(placement, p, q, margin) for p, q in zip(i[mine].tolist(), j[mine].tolist(), strict=True)]
+            continue
+        a = placement.groups[one // kinds].take(geometry.row_of[i[mine]])
+        b = placement.groups[one % kinds].take(geometry.row_of[j[mine]])
         found.append(_polytopes(a, b, margin, len(owner)))
-    for p, q in zip(i[(gi == -1) | (gj == -1)], j[(gi == -1) | (gj == -1)], strict=True):
-        found.append(_smooth(placement, int(p), int(q), margin))
     return [f for f in found if len(f)]
 
 
@@ -93,8 +122,10 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
     limit = margin[a.bodies] + margin[b.bodies]
     radii = a.radius + b.radius
     close = np.isinf(axes.separation) | (axes.separation - radii < limit)
-    a, b, limit, radii = a.take(close), b.take(close), limit[close], radii[close]
-    separation, normal = axes.separation[close], axes.normal[close].copy()
+    separation, normal = axes.separation, axes.normal
+    if not close.all():
+        a, b, limit, radii = a.take(close), b.take(close), limit[close], radii[close]
+        separation, normal = separation[close], normal[close]
     x, y = _deepest(a, b, normal)
     apart = np.flatnonzero(separation > APART * (a.size + b.size))
     if len(apart):
@@ -102,8 +133,8 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
         normal[apart], x[apart], y[apart] = near.normal, near.x, near.y
     points = meet(a, b, normal, x, y)
     n, pair = points.normal, points.pair
-    gap = np.sum((points.y - points.x) * n, axis=1) - radii[pair]
-    keep = np.flatnonzero(gap < limit[pair])
+    gap = np.vecdot(points.y - points.x, n) - radii[pair]
+    keep = (gap < limit[pair]).nonzero()[0]
     n, pair, gap = n[keep], pair[keep], gap[keep]
     surface = points.x[keep] + a.radius[pair][:, None] * n
     key = _keys(a.pieces[pair], b.pieces[pair], points.feature[keep], pieces)
@@ -113,9 +144,9 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
 def _deepest(a: Group, b: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The point of a that is farthest along n, and the point of b farthest against it, moved beside each other."""
     rows = np.arange(len(n))
-    x = a.points[rows, np.argmax(np.einsum("kvi,ki->kv", a.points, n), axis=1)]
-    y = b.points[rows, np.argmin(np.einsum("kvi,ki->kv", b.points, n), axis=1)]
-    across = (y - x) - np.sum((y - x) * n, axis=1)[:, None] * n
+    x = a.points[rows, np.vecdot(a.points, n[:, None]).argmax(axis=1)]
+    y = b.points[rows, np.vecdot(b.points, n[:, None]).argmin(axis=1)]
+    across = (y - x) - np.vecdot(y - x, n)[:, None] * n
     return x + 0.5 * across, y - 0.5 * across
 
 

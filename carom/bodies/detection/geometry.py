@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.once import once
 from carom.bodies.shapes.fixed import HalfSpace, Plate
 from carom.bodies.shapes.shape import Placed, Polytope, Shape
 
@@ -24,10 +25,23 @@ class Group:
     radius: np.ndarray  #      [g]
     size: np.ndarray  #        [g]        extent of the core: what rounding is relative to
 
-    def placed(self, x: np.ndarray, R: np.ndarray) -> "Group":
-        """In space, for bodies at x [n, 3] with rotations R [n, 3, 3]."""
-        turn = np.swapaxes(R[self.bodies], -1, -2)
-        points = self.points @ turn + x[self.bodies][:, None, :]
+    @once
+    def bound(self) -> np.ndarray:
+        """[g] how far each reaches from the centre of mass of its body."""
+        return np.max(quaternions.lengths(self.points), axis=1) + self.radius
+
+    @once
+    def sharp(self) -> bool:
+        """All of them have no radius."""
+        return not self.radius.any()
+
+    def corners(self, x: np.ndarray, R: np.ndarray) -> np.ndarray:
+        """[g, V, 3] in space, for bodies at x [n, 3] with rotations R [n, 3, 3]."""
+        return self.points @ R[self.bodies].swapaxes(-1, -2) + x[self.bodies][:, None]
+
+    def placed(self, points: np.ndarray, R: np.ndarray) -> "Group":
+        """In space, where its corners are known."""
+        turn = R[self.bodies].swapaxes(-1, -2)
         kind = (self.loops, self.edges, self.radius, self.size)
         return Group(self.pieces, self.bodies, points, self.normals @ turn, self.directions @ turn, *kind)
 
@@ -56,6 +70,12 @@ class Single:
     where: np.ndarray  #  [3]     its origin in the frame of the body
     turn: np.ndarray  #   [3, 3]
 
+    @once
+    def plane(self) -> tuple[np.ndarray, float]:
+        """Of a half-space, the normal and the height of its surface in the frame of the body."""
+        normal = self.turn @ self.shape.normal
+        return normal, float(normal @ self.where + self.shape.offset)
+
 
 @dataclass
 class Geometry:
@@ -69,6 +89,44 @@ class Geometry:
     part: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] of which shape of its body
     group_of: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] −1: smooth, −2: wall
     row_of: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  #  [pieces] its row in the group or list
+
+    @once
+    def finite(self) -> np.ndarray:
+        """The pieces that are not walls."""
+        return np.flatnonzero(self.group_of > -2)
+
+    @once
+    def bound(self) -> np.ndarray:
+        """[pieces] how far each reaches from the centre of mass of its body."""
+        bound = np.full(len(self.owner), np.inf)
+        for group in self.groups:
+            bound[group.pieces] = group.bound
+        for single in self.smooth:
+            bound[single.piece] = np.linalg.norm(single.where) + single.shape.reach
+        return bound
+
+    def couples(self, movable: np.ndarray, ignored: frozenset[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pairs (i, j) of finite pieces that may ever touch, and how far apart their bodies are at most when they do; found
+        once. For few pieces: there are as many as the square of their number."""
+        known = self.__dict__.get("_couples")
+        if known is None or known[0] is not movable or known[1] is not ignored:
+            i, j = (self.finite[side] for side in np.triu_indices(len(self.finite), 1))
+            a, b = self.owner[i], self.owner[j]
+            good = (a != b) & (movable[a] | movable[b])
+            if ignored:
+                pairs = zip(np.minimum(a, b).tolist(), np.maximum(a, b).tolist(), strict=True)
+                good &= np.array([pair not in ignored for pair in pairs], bool)
+            i, j = i[good], j[good]
+            known = self.__dict__["_couples"] = (movable, ignored, (i, j, self.bound[i] + self.bound[j]))
+        return known[2]
+
+    def over(self, wall: Single, group: int, movable: np.ndarray) -> np.ndarray:
+        """Which pieces of a group may meet a wall; found once."""
+        known = self.__dict__.setdefault("_over", {})
+        if (wall.piece, group) not in known or known[wall.piece, group][0] is not movable:
+            bodies = self.groups[group].bodies
+            known[wall.piece, group] = (movable, (bodies != wall.body) & (movable[bodies] | movable[wall.body]))
+        return known[wall.piece, group][1]
 
 
 def build(dim: int, bodies: list[tuple[list[Placed], np.ndarray]]) -> Geometry:
@@ -122,22 +180,33 @@ class Placement:
     geometry: Geometry
     x: np.ndarray  #      [n, 3]  centres of mass
     R: np.ndarray  #      [n, 3, 3]
-    groups: list[Group]
-    low: np.ndarray  #    [pieces, 3]
-    high: np.ndarray  #   [pieces, 3]
+
+    @once
+    def corners(self) -> list[np.ndarray]:
+        """[g, V, 3] of each group."""
+        return [group.corners(self.x, self.R) for group in self.geometry.groups]
+
+    @once
+    def groups(self) -> list[Group]:
+        return [group.placed(points, self.R) for group, points in zip(self.geometry.groups, self.corners, strict=True)]
+
+    @once
+    def boxes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest corner [pieces, 3]."""
+        geometry = self.geometry
+        low, high = np.full((len(geometry.owner), 3), -np.inf), np.full((len(geometry.owner), 3), np.inf)
+        for group in self.groups:
+            low[group.pieces] = group.points.min(axis=1) - group.radius[:, None]
+            high[group.pieces] = group.points.max(axis=1) + group.radius[:, None]
+        for single in geometry.smooth:
+            support = support_in_space(single, self.x, self.R)
+            high[single.piece] = [support(axis)[k] for k, axis in enumerate(np.eye(3))]
+            low[single.piece] = [support(-axis)[k] for k, axis in enumerate(np.eye(3))]
+        return low, high
 
 
 def place(geometry: Geometry, x: np.ndarray, R: np.ndarray) -> Placement:
-    low, high = np.full((len(geometry.owner), 3), -np.inf), np.full((len(geometry.owner), 3), np.inf)
-    groups = [group.placed(x, R) for group in geometry.groups]
-    for group in groups:
-        low[group.pieces] = group.points.min(axis=1) - group.radius[:, None]
-        high[group.pieces] = group.points.max(axis=1) + group.radius[:, None]
-    for single in geometry.smooth:
-        support = support_in_space(single, x, R)
-        high[single.piece] = [support(axis)[k] for k, axis in enumerate(np.eye(3))]
-        low[single.piece] = [support(-axis)[k] for k, axis in enumerate(np.eye(3))]
-    return Placement(geometry, x, R, groups, low, high)
+    return Placement(geometry, x, R)
 
 
 def support_in_space(single: Single, x: np.ndarray, R: np.ndarray) -> Any:

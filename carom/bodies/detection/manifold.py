@@ -6,12 +6,13 @@ crossings of their sides: all candidates are tried at once, and a candidate's pl
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from carom.bodies.detection.geometry import Group
-from carom.bodies.detection.nearest import inside
-from carom.bodies.quaternions import cross
+from carom.bodies.detection.nearest import following, inside
+from carom.bodies.quaternions import crossing
 
 LEAN = 1e-3  #   radians: a normal this close to that of a face is that of the face, so that flat things meet flatly
 SAME = 1e-7  #   relative to the size: points closer than this are one
@@ -40,7 +41,8 @@ def meet(a: Group, b: Group, normal: np.ndarray, x: np.ndarray, y: np.ndarray) -
     for rows, ref, inc, face, turned in ((by_a, a, b, face_a, False), (flat & ~by_a, b, a, face_b, True)):
         chosen = np.flatnonzero(rows)
         if len(chosen):
-            points = _clip(ref.take(chosen), inc.take(chosen), face[chosen])
+            every = len(chosen) == k
+            points = _clip(ref if every else ref.take(chosen), inc if every else inc.take(chosen), face[chosen])
             lone[chosen[points.pair]] = False
             found.append(_named(points, chosen, turned))
     if a.normals.shape[1] == b.normals.shape[1] == 0 and a.points.shape[1] == b.points.shape[1] == 2:
@@ -87,8 +89,8 @@ def _facing(group: Group, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The face that looks most along the normal, and the cosine between them."""
     if group.normals.shape[1] == 0:
         return np.full(len(normal), -2.0), np.zeros(len(normal), int)
-    cosine = np.einsum("kfi,ki->kf", group.normals, normal)
-    face = np.argmax(cosine, axis=1)
+    cosine = np.vecdot(group.normals, normal[:, None])
+    face = cosine.argmax(axis=1)
     return cosine[np.arange(len(normal)), face], face
 
 
@@ -101,9 +103,9 @@ def _clip(ref: Group, inc: Group, face: np.ndarray) -> Points:
     tie = (SAME * (ref.size + inc.size))[:, None, None]
     lists, masks = [incident], [inside(top, n, incident, tie)]
     if slope is not None:  # corners of the reference that lie in the incident polygon, lifted onto it
-        steep = np.sum(slope * n, axis=1)
+        steep = np.vecdot(slope, n)
         usable = np.abs(steep) > 1e-6
-        lift = np.einsum("ki,kvi->kv", slope, incident[:, :1] - top) / np.where(usable, steep, 1.0)[:, None]
+        lift = np.vecdot(slope[:, None], incident[:, :1] - top) / np.where(usable, steep, 1.0)[:, None]
         lifted = top + lift[:, :, None] * n[:, None, :]
         lists.append(lifted)
         masks.append(inside(incident, slope, lifted, tie) & usable[:, None])
@@ -113,8 +115,8 @@ def _clip(ref: Group, inc: Group, face: np.ndarray) -> Points:
         masks.append(mask)
     y, mask = np.concatenate(lists, axis=1), np.concatenate(masks, axis=1)
     mask &= _first(y, mask, tie[:, :, 0])
-    height = np.einsum("kvi,ki->kv", y - top[:, :1], n)
-    pair, feature = np.nonzero(mask)
+    height = np.vecdot(y - top[:, :1], n[:, None])
+    pair, feature = mask.nonzero()
     x = y[pair, feature] - height[pair, feature][:, None] * n[pair]
     return Points(pair, x, y[pair, feature], n[pair], feature)
 
@@ -130,15 +132,15 @@ def _incident(inc: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]
 
 def _crossings(top: np.ndarray, incident: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where sides of the two polygons cross, seen along n: the points on the incident sides."""
-    p, u = top[:, :, None, :], (np.roll(top, -1, axis=1) - top)[:, :, None, :]
-    q, v = incident[:, None, :, :], (np.roll(incident, -1, axis=1) - incident)[:, None, :, :]
-    n = n[:, None, None, :]
-    det = np.sum(n * cross(u, v), axis=-1)
-    scale = np.sqrt(np.sum(u * u, axis=-1) * np.sum(v * v, axis=-1))
+    p, u = top[:, :, None, :], (following(top) - top)[:, :, None, :]
+    q, v = incident[:, None, :, :], (following(incident) - incident)[:, None, :, :]
+    product = crossing(n)[:, None]  # n · (a × b) = (n × a) · b
+    det = np.vecdot(u @ product, v)
+    scale = np.sqrt(np.vecdot(u, u) * np.vecdot(v, v))
     usable = np.abs(det) > 1e-9 * scale  # parallel sides share corners, not crossings
     safe = np.where(usable, det, 1.0)
-    s = np.sum(n * cross(q - p, v), axis=-1) / safe
-    t = np.sum(n * cross(q - p, u), axis=-1) / safe
+    apart = (q - p) @ product
+    s, t = np.vecdot(apart, v) / safe, np.vecdot(apart, u) / safe
     k = len(top)
     points = (q + t[..., None] * v).reshape(k, -1, 3)
     return points, (usable & (s > 0) & (s < 1) & (t > 0) & (t < 1)).reshape(k, -1)
@@ -146,6 +148,11 @@ def _crossings(top: np.ndarray, incident: np.ndarray, n: np.ndarray) -> tuple[np
 
 def _first(points: np.ndarray, mask: np.ndarray, tie: np.ndarray) -> np.ndarray:
     """Which points have no earlier one at the same place."""
-    gap = np.max(np.abs(points[:, :, None, :] - points[:, None, :, :]), axis=-1)
-    earlier = np.tri(points.shape[1], k=-1, dtype=bool)
-    return ~np.any((gap <= tie[:, :, None]) & earlier & mask[:, None, :], axis=2)
+    same = np.abs(points[:, :, None, :] - points[:, None, :, :]).max(axis=-1) <= tie[:, :, None]
+    return ~(same & _earlier(points.shape[1]) & mask[:, None, :]).any(axis=2)
+
+
+@cache
+def _earlier(count: int) -> np.ndarray:
+    """[i, j]: j stands before i."""
+    return np.tri(count, k=-1, dtype=bool)

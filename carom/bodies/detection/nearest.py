@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.bodies.detection.geometry import Group
-from carom.bodies.quaternions import cross
+from carom.bodies.quaternions import crossing, lengths
 
 TIE = 1e-10  # relative to the size: a corner over a face is preferred to edges that are as near
 
@@ -46,7 +46,7 @@ def _corners(a: Group, b: Group) -> Nearest:
         return Nearest(np.full(k, np.inf), np.zeros((k, 3)), np.zeros((k, 3)), np.zeros((k, 3)))
     rows = np.arange(k)
     loop = a.points[rows[:, None, None], a.loops]  # [k, F, n, 3]
-    height = np.einsum("kfi,kfvi->kfv", a.normals, b.points[:, None, :, :] - loop[:, :, :1, :])
+    height = np.vecdot(a.normals[:, :, None], b.points[:, None, :, :] - loop[:, :, :1, :])
     distance = np.where((height >= 0) & inside(loop, a.normals, b.points[:, None, :, :], 0.0), height, np.inf).reshape(k, -1)
     best = np.argmin(distance, axis=1)
     normal, y = a.normals[rows, best // corners], b.points[rows, best % corners]
@@ -58,12 +58,17 @@ def inside(loop: np.ndarray, normal: np.ndarray, points: np.ndarray, slack: np.n
     """Which points [..., v, 3], seen along the normal [..., 3], lie in the polygon loop [..., n, 3], widened by slack.
 
     A loop of two points is a side in the plane: its points are those between the ends."""
-    along = np.roll(loop, -1, axis=-2) - loop
-    inward = along if loop.shape[-2] == 2 else cross(normal[..., None, :], along)
-    length = np.sqrt(np.sum(inward**2, axis=-1, keepdims=True))
+    along = following(loop) - loop
+    inward = along if loop.shape[-2] == 2 else along @ crossing(normal)
+    length = lengths(inward)[..., None]
     inward = inward / np.where(length > 0, length, 1.0)  # corners repeated at the end of a loop make sides of no length
-    depth = np.einsum("...ni,...vi->...vn", inward, points) - np.sum(inward * loop, axis=-1)[..., None, :]
-    return np.all(depth >= -np.asarray(slack), axis=-1)
+    depth = points @ inward.swapaxes(-1, -2) - np.vecdot(inward, loop)[..., None, :]
+    return (depth >= -np.asarray(slack)).all(axis=-1)
+
+
+def following(loop: np.ndarray) -> np.ndarray:
+    """Of each corner of a loop [..., n, 3] the next one."""
+    return np.concatenate([loop[..., 1:, :], loop[..., :1, :]], axis=-2)
 
 
 def _edges(a: Group, b: Group) -> Nearest:
@@ -75,7 +80,7 @@ def _edges(a: Group, b: Group) -> Nearest:
     p, u, q, v = p[:, :, None, :], u[:, :, None, :], q[:, None, :, :], v[:, None, :, :]
     s, t = _closest(p, u, q, v)
     x, y = p + s[..., None] * u, q + t[..., None] * v
-    distance = np.sqrt(np.sum((y - x) ** 2, axis=-1)).reshape(k, -1)
+    distance = lengths(y - x).reshape(k, -1)
     best, rows = np.argmin(distance, axis=1), np.arange(k)
     x, y, d = x.reshape(k, -1, 3)[rows, best], y.reshape(k, -1, 3)[rows, best], distance[rows, best]
     return Nearest(d, x, y, (y - x) / np.where(d > 0, d, 1.0)[:, None])
@@ -84,8 +89,8 @@ def _edges(a: Group, b: Group) -> Nearest:
 def _closest(p: np.ndarray, u: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where on the segments p + s u and q + t v, s and t in [0, 1], they are nearest; segments of no length are allowed."""
     w = p - q
-    uu, vv, uv = np.sum(u * u, axis=-1), np.sum(v * v, axis=-1), np.sum(u * v, axis=-1)
-    uw, vw = np.sum(u * w, axis=-1), np.sum(v * w, axis=-1)
+    uu, vv, uv = np.vecdot(u, u), np.vecdot(v, v), np.vecdot(u, v)
+    uw, vw = np.vecdot(u, w), np.vecdot(v, w)
     det = uu * vv - uv * uv
     skew = det > 1e-14 * uu * vv  # parallel ones start at s = 0
     safe = lambda x: np.where(x > 0, x, 1.0)  # noqa: E731

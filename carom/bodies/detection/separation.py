@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.bodies.detection.geometry import Group
-from carom.bodies.quaternions import cross
+from carom.bodies.quaternions import crossing, lengths
 
 PARALLEL = 1e-9  # the sine of the angle between two edges below which their product says nothing
 
@@ -53,9 +53,8 @@ def _faces(a: Group, b: Group) -> tuple[np.ndarray, np.ndarray]:
     """s of the outward normals of a: [k, F], and the normals."""
     if a.normals.shape[1] == 0:
         return np.zeros((len(a.pieces), 0)), np.zeros((len(a.pieces), 0, 3))
-    corner = np.take_along_axis(a.points, a.loops[:, :, :1].reshape(len(a.pieces), -1, 1), axis=1)
-    height = np.sum(a.normals * corner, axis=2)
-    return np.min(a.normals @ np.swapaxes(b.points, 1, 2), axis=2) - height, a.normals
+    corner = a.points[np.arange(len(a.pieces))[:, None], a.loops[:, :, 0]]
+    return (a.normals @ b.points.swapaxes(1, 2)).min(axis=2) - np.vecdot(a.normals, corner), a.normals
 
 
 def _turned(found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -67,11 +66,11 @@ def _edges(a: Group, b: Group) -> tuple[np.ndarray, np.ndarray]:
     k, da, db = len(a.pieces), a.directions.shape[1], b.directions.shape[1]
     if da * db == 0:
         return np.zeros((k, 0)), np.zeros((k, 0, 3))
-    axes = cross(a.directions[:, :, None, :], b.directions[:, None, :, :]).reshape(k, da * db, 3)
-    length = np.sqrt(np.sum(axes**2, axis=2))
+    axes = (b.directions[:, None] @ crossing(a.directions)).reshape(k, da * db, 3)
+    length = lengths(axes)
     usable = length > PARALLEL
     axes = axes / np.where(usable, length, 1.0)[:, :, None]
-    on_a, on_b = axes @ np.swapaxes(a.points, 1, 2), axes @ np.swapaxes(b.points, 1, 2)
+    on_a, on_b = axes @ a.points.swapaxes(1, 2), axes @ b.points.swapaxes(1, 2)
     forth, back = on_b.min(axis=2) - on_a.max(axis=2), on_a.min(axis=2) - on_b.max(axis=2)
     separation = np.where(usable, np.maximum(forth, back), -np.inf)
     return separation, np.where((forth >= back)[:, :, None], axes, -axes)

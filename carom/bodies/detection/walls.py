@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carom.bodies.detection.geometry import Group, Placement, Single, rim_points, support_in_space
+from carom.bodies.detection.geometry import Placement, Single, rim_points, support_in_space
 from carom.bodies.shapes.fixed import HalfSpace
 from carom.bodies.shapes.round import Cylinder
 
@@ -24,39 +24,59 @@ def over_wall(wall: Single, placement: Placement, movable: np.ndarray, margin: n
     """Points of all pieces whose gap is below the margin of their body [n], where one of the two can move."""
     geometry = placement.geometry
     found = []
-    for group in placement.groups:
-        others = (group.bodies != wall.body) & (movable[group.bodies] | movable[wall.body])
-        if np.any(others):
-            found.append(_polytopes(wall, placement, group, others, margin))
+    for number in range(len(geometry.groups)):
+        points = _polytopes(wall, placement, number, movable, margin)
+        if points is not None:
+            found.append(points)
     for single in geometry.smooth:
         if single.body != wall.body and (movable[single.body] or movable[wall.body]):
             found.append(_smooth(wall, placement, single, margin))
     if not found:
         return WallPoints(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+    if len(found) == 1:
+        return found[0]
     return WallPoints(*(np.concatenate([getattr(f, name) for f in found]) for name in WallPoints.__dataclass_fields__))
 
 
 def _surface(wall: Single, placement: Placement, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The normal [k, 3] and height [k] of the plane that points at `middle` [k, 3] see."""
-    R = placement.R[wall.body] @ wall.turn
-    origin = placement.x[wall.body] + placement.R[wall.body] @ wall.where
-    normal = R @ wall.shape.normal
     if isinstance(wall.shape, HalfSpace):
-        return np.broadcast_to(normal, middle.shape), np.full(len(middle), normal @ origin + wall.shape.offset)
+        normal, height = _plane(wall, placement)
+        return np.broadcast_to(normal, middle.shape), np.full(len(middle), height)
+    origin = placement.x[wall.body] + placement.R[wall.body] @ wall.where
+    normal = placement.R[wall.body] @ wall.turn @ wall.shape.normal
     side = np.where((middle - origin) @ normal >= 0, 1.0, -1.0)
     return side[:, None] * normal, side * (normal @ origin) + 0.5 * wall.shape.thickness
 
 
-def _polytopes(wall: Single, placement: Placement, group: Group, others: np.ndarray, margin: np.ndarray) -> WallPoints:
-    normal, height = _surface(wall, placement, placement.x[group.bodies])
-    low, high = placement.low[group.pieces], placement.high[group.pieces]
-    lowest = 0.5 * np.sum((high + low) * normal - (high - low) * np.abs(normal), axis=1) - height  # of the box around each
-    near = np.flatnonzero(others & (lowest < margin[group.bodies]))
-    normal, radius, bodies = normal[near], group.radius[near], group.bodies[near]
-    gap = np.einsum("kvi,ki->kv", group.points[near], normal) - (height[near] + radius)[:, None]
-    row, corner = np.nonzero(gap < margin[bodies][:, None])
-    point = group.points[near[row], corner] - radius[row][:, None] * normal[row]
-    return WallPoints(group.pieces[near[row]], corner, point, normal[row], gap[row, corner])
+def _plane(wall: Single, placement: Placement) -> tuple[np.ndarray, float]:
+    """The normal and the height of the surface of a half-space."""
+    normal = placement.R[wall.body] @ wall.plane[0]
+    return normal, float(normal @ placement.x[wall.body]) + wall.plane[1]
+
+
+def _polytopes(wall: Single, placement: Placement, number: int, movable: np.ndarray, margin: np.ndarray) -> WallPoints | None:
+    """Of the group with this number; None where nothing is near."""
+    group = placement.geometry.groups[number]
+    bodies, pieces, middle = group.bodies, group.pieces, placement.x[group.bodies]
+    flat = isinstance(wall.shape, HalfSpace)  # one plane for all
+    normal, height = _plane(wall, placement) if flat else _surface(wall, placement, middle)
+    limit = margin[bodies]
+    lowest = (middle @ normal if flat else np.vecdot(middle, normal)) - height - group.bound
+    near = (placement.geometry.over(wall, number, movable) & (lowest < limit)).nonzero()[0]
+    if len(near) == 0:
+        return None
+    points, radius, limit = placement.corners[number][near], group.radius[near][:, None], limit[near][:, None]
+    if flat:
+        gap = points @ normal - (height + radius)
+    else:
+        gap = np.vecdot(points, normal[near][:, None]) - (height[near][:, None] + radius)
+    row, corner = (gap < limit).nonzero()
+    if len(row) == 0:
+        return None
+    normals = normal[None].repeat(len(row), axis=0) if flat else normal[near[row]]
+    point = points[row, corner] if group.sharp else points[row, corner] - radius[row] * normals
+    return WallPoints(pieces[near[row]], corner, point, normals, gap[row, corner])
 
 
 def _smooth(wall: Single, placement: Placement, single: Single, margin: np.ndarray) -> WallPoints:

@@ -32,7 +32,7 @@ def apply(blocks: Blocks, x: Rows) -> Rows:
 
 
 def norm(x: Rows) -> np.ndarray:
-    return np.sqrt(np.einsum("ki,ki->k", x, x))
+    return np.sqrt(np.vecdot(x, x))
 
 
 def unit(x: Rows) -> Rows:
@@ -52,15 +52,21 @@ def project(p: Rows) -> Rows:
 def project_derivative(p: Rows) -> Blocks:
     """An element of the generalised derivative of `project`: symmetric, with eigenvalues between 0 and 1."""
     k, d = p.shape
-    height, length = p[:, 0], norm(p[:, 1:])
-    n = unit(p[:, 1:])
-    ratio = height / np.where(length > 0, length, 1.0)
+    height, n = p[:, 0], p[:, 1:]
+    length = norm(n)
+    safe = np.where(length > 0, length, 1.0)
+    n, ratio = n / safe[:, None], (height / safe)[:, None, None]
     block = np.empty((k, d, d))
-    block[:, 0, 0] = 1.0
-    block[:, 0, 1:] = block[:, 1:, 0] = n
-    block[:, 1:, 1:] = (1 + ratio)[:, None, None] * np.eye(d - 1) - ratio[:, None, None] * n[:, :, None] * n[:, None, :]
-    inside, polar = length <= height, length <= -height
-    return np.where(inside[:, None, None], np.eye(d), np.where((polar & ~inside)[:, None, None], 0.0, 0.5 * block))
+    block[:, 0, 0] = 0.5
+    block[:, 0, 1:] = block[:, 1:, 0] = 0.5 * n
+    block[:, 1:, 1:] = 0.5 * (1 + ratio) * np.eye(d - 1) - (0.5 * ratio) * n[:, :, None] * n[:, None, :]
+    inside = length <= height
+    if inside.any():
+        block[inside] = np.eye(d)
+    polar = (length <= -height) & ~inside
+    if polar.any():
+        block[polar] = 0.0
+    return block
 
 
 def determinant(x: Rows) -> np.ndarray:

@@ -1,0 +1,115 @@
+"""`python -m benchmarks.bodies_steps --before DIR`: what a step of a small scene costs, beside another checkout, in one run.
+
+Each scene runs in its own process, here and there in turn, twice; the least CPU time of each counts. Written into the part of
+bodies.md that `benchmarks.bodies_tools` leaves alone.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ONE = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}  # cores
+MARK = "## Steps of small scenes"
+TURNS = 2
+STEPS = {"slide": 400, "stack": 300, "shaken stack": 25, "dice": 250, "dominoes": 100, "spheres": 120}
+ABOUT = {
+    "slide": "a cube that slides on a floor",
+    "stack": "ten boxes at rest (a state that comes back is not computed again)",
+    "shaken stack": "ten boxes on a table that shakes",
+    "dice": "three dice that tumble, slide and come to rest",
+    "dominoes": "a row of ten that falls",
+    "spheres": "a hundred that fall into a box",
+}
+
+
+def build(name: str):
+    """The world, and the length of a step."""
+    from carom import models
+    from carom.bodies import motions, shapes
+    from carom.bodies.world import World
+
+    if name in ("dice", "dominoes"):
+        model = models.dice() if name == "dice" else models.dominoes()
+        return model.world, model.dt
+    world = World()
+    if name == "shaken stack":
+        world.prescribe(shapes.HalfSpace(), motions.Shaking((0.002, 0, 0), 3.0))
+    else:
+        world.fix(shapes.HalfSpace())
+    if name == "spheres":
+        for normal in ((1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0)):
+            world.fix(shapes.HalfSpace(normal, offset=-0.3))
+        for k in range(4):
+            for i in range(25):
+                where = (0.115 * (i % 5 - 2) + 0.003 * k, 0.115 * (i // 5 - 2) - 0.002 * k, 0.06 + 0.11 * k)
+                world.add(shapes.Sphere(0.05), density=1000, position=where)
+    else:
+        for i in range(1 if name == "slide" else 10):
+            moving = (6.0, 0.0, 0.0) if name == "slide" else (0.0, 0.0, 0.0)
+            world.add(shapes.Box(0.1, 0.1, 0.1), density=1000, position=(0.003 * (i % 2), 0, 0.05 + 0.1 * i), velocity=moving)
+    world.material(friction=0.5)
+    return world, 1e-3
+
+
+def measure(name: str) -> dict:
+    """CPU seconds of a run, in this process."""
+    world, dt = build(name)
+    world.solve(dt, 2, progress=False)  # what is loaded once does not count
+    clock = time.process_time()
+    run = world.solve(dt, STEPS[name], progress=False)
+    seconds = time.process_time() - clock
+    return {"seconds": seconds, "ok": run.status.ok, "residual": float(run.residual.max()), "contacts": len(run.contacts)}
+
+
+def elsewhere(checkout: Path, name: str) -> dict:
+    command = [sys.executable, str(HERE / "bodies_steps.py"), "--measure", name]
+    env = os.environ | ONE | {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=checkout, check=True)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def table(before: Path, names: list[str]) -> list[str]:
+    head = "| scene | µs before | µs now | ratio | E before | E now |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    for name in names:
+        found = {side: [] for side in (before, HERE.parent)}
+        for _ in range(TURNS):
+            for side, runs in found.items():
+                runs.append(elsewhere(side, name))
+        old, new = (min(runs, key=lambda run: run["seconds"]) for runs in found.values())
+        assert old["ok"] and new["ok"], name
+        cost = [1e6 * run["seconds"] / STEPS[name] for run in (old, new)]
+        cells = (f"{cost[0]:.0f}", f"{cost[1]:.0f}", f"{cost[0] / cost[1]:.1f}", f"{old['residual']:.0e}", f"{new['residual']:.0e}")
+        lines.append(f"| {name}: {ABOUT[name]} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def main(argv: list[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--before", type=Path, help="a checkout of the commit to compare with")
+    options.add_argument("--measure", choices=[*STEPS], help="one scene in this process, as JSON")
+    options.add_argument("--only", nargs="*", choices=[*STEPS], help="some of the scenes; nothing is written then")
+    chosen = options.parse_args(argv)
+    if chosen.measure:
+        print(json.dumps(measure(chosen.measure)))
+        return
+    lines = table(chosen.before.resolve(), chosen.only or [*STEPS])
+    if chosen.only:
+        return
+    told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=chosen.before)
+    words = (
+        f"CPU time of a step, the least of {TURNS} runs of each, commit {told.stdout.strip()} and this one in turn "
+        f"(`python -m benchmarks.bodies_steps`, load average {os.getloadavg()[0]:.1f}); E is the largest certificate of the run."
+    )
+    page = HERE / "bodies.md"
+    page.write_text(page.read_text().split(MARK)[0].rstrip() + "\n\n" + "\n".join([MARK, "", words, "", *lines]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
