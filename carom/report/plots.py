@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from carom.drawing import Part, film, moving
 from carom.errors import InputError
+from carom.results.places import file_path
 from carom.results.solution import Solution
 
 INTERVALS = 1500  # about one per pixel
@@ -220,6 +221,9 @@ def _headline(solution: Solution) -> str:
 
 def _finished(figure: Figure, path: str | Path | None) -> Figure:
     if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        path, known = file_path(path, "run.png"), figure.canvas.get_supported_filetypes()
+        if path.suffix and path.suffix[1:].lower() not in known:
+            raise InputError(f"a picture is saved as *.{', *.'.join(sorted(known))}; got {str(path)!r}")
+        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
     return figure
