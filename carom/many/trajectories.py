@@ -125,6 +125,8 @@ class Ensemble:
         """The impacts of these lanes (of all, by default) in one table. An ensemble counts impacts and does not keep them: the
         lanes are run again, one by one."""
         chosen = range(len(self)) if lanes is None else [self._lane(n) for n in (lanes if np.iterable(lanes) else [lanes])]
+        if not len(chosen):
+            raise InputError("impacts of which lanes? the list is empty")
         tables = [self.solve(lane).impacts for lane in chosen]
         columns = {f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(Impacts) if f.name != "names"}
         return LaneImpacts(**columns, names=self.contact_names, lane=np.repeat(chosen, [len(t) for t in tables]))

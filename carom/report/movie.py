@@ -70,8 +70,9 @@ def animate(
     if not end > begin:
         raise InputError(f"a film needs start < stop; got {begin:g} and {end:g}")
     speed = max(1.0, (end - begin) / 10) if speed is None else number(speed, "speed")
-    if not (speed > 0 and width > 0):
-        raise InputError(f"speed and width must be positive; got {speed:g} and {width:g}")
+    for name, value in {"speed": speed, "width": width}.items():
+        if not value > 0:
+            raise InputError(f"{name} must be positive; got {value:g}")
     times = np.append(np.arange(begin, end, speed / fps), end)
     with matplotlib.rc_context(STYLE):
         stage = _Stage(reel, solution, width, _followed(reel, follow))

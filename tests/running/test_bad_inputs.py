@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import carom
+import carom.report
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 STEPPING = carom.MoreauJean()
@@ -474,7 +475,7 @@ RESULTS = {
     "a film of no pictures": (lambda: drawn().animate("a.gif", fps=0), "fps must be a positive whole number of pictures"),
     "a film of half a picture": (lambda: drawn().animate("a.gif", fps="many"), "fps must be a positive whole number of pictures"),
     "a film as fast as text": (lambda: drawn().animate("a.gif", speed="fast"), "speed must be a finite number; got 'fast'"),
-    "a film that stands": (lambda: drawn().animate("a.gif", speed=0.0), "speed and width must be positive"),
+    "a film that stands": (lambda: drawn().animate("a.gif", speed=0.0), "speed must be positive; got 0"),
     "a film from text": (lambda: drawn().animate("a.gif", start="now"), "start must be a finite number; got 'now'"),
     "a film backwards": (lambda: drawn().animate("a.gif", start=0.1, stop=0.0), "a film needs start < stop"),
     "a film that follows a number": (lambda: drawn().animate("a.gif", follow=3), "no body 3 to follow"),
@@ -487,6 +488,11 @@ RESULTS = {
     "ensemble: plot to a folder": (lambda: many().plot("."), "is a folder, and a file goes there"),
     "ensemble: lane 7": (lambda: many().solve(7), "lane must be a whole number from 0 to 1; got 7"),
     "ensemble: half a lane": (lambda: many().status(0.5), "lane must be a whole number from 0 to 1; got 0.5"),
+    "ensemble: impacts of nobody": (lambda: many().impacts([]), "the list is empty"),
+    "energies of a number": (lambda: carom.report.plot_energy(3), "plot_energy needs at least one solution"),
+    "energies of nothing": (lambda: carom.report.plot_energy({}), "plot_energy needs at least one solution"),
+    "the motion of a number": (lambda: carom.report.plot_motion(3), "plot_motion draws a solution; got 3"),
+    "a number as name": (lambda: solve(name=3), "name must be a text; got 3"),
     "ensemble: impacts of lane 7": (lambda: many().impacts([0, 7]), "lane must be a whole number from 0 to 1; got 7"),
 }  # fmt: skip
 
