@@ -16,6 +16,7 @@ from carom.bodies.memory import Memory
 from carom.bodies.pictures import to_text
 from carom.bodies.run import Settings, WorldRun
 from carom.errors import InputError
+from carom.results.places import file_path
 from carom.results.solution import Status
 from carom.results.store import checksum, header, kind_of, read_dataset, versions, write_dataset
 
@@ -42,7 +43,7 @@ SUFFIXES = (".zarr", ".nc", ".npz")
 
 def save(run: WorldRun, path: str | Path, identity: dict[str, str] | None = None) -> Path:
     """Write a run to `path`, replacing a run that is there; either all of it is written, or nothing changes."""
-    path = Path(path)
+    path = file_path(path, "run.zarr")
     if path.suffix not in SUFFIXES:
         raise InputError(f"a run of a world is saved as {' or '.join('*' + s for s in SUFFIXES)}; got {str(path)!r}")
     arrays, stages = _arrays(run)
@@ -127,7 +128,7 @@ def _attribute(path: Path) -> dict[str, Any]:
 
 def load(path: str | Path) -> WorldRun:
     """Read a run that `save` wrote."""
-    path = Path(path)
+    path = file_path(path, "run.zarr", there=True)
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path} is not a run of a world: those are called {' or '.join('*' + s for s in SUFFIXES)}")
     told, data = told_by(path)

@@ -16,8 +16,10 @@ class ServedPage:
     """A page of viser's. `address` is what to open; `close` ends it, and so does leaving a `with`."""
 
     def __init__(self, title: str, host: str, port: int):
-        if not 0 <= port < 65536:
-            raise InputError(f"a port is a number from 0 to 65535; got {port}")
+        if not isinstance(port, int) or not 0 <= port < 65536:
+            raise InputError(f"a port is a whole number from 0 to 65535; got {port!r}")
+        if not isinstance(host, str):
+            raise InputError(f"host must be a text, such as '127.0.0.1'; got {host!r}")
         self.gate, self.host = Gate(), host
         self.server = open_server(self.gate, host, port)
         self.server.gui.configure_theme(**LOOK)

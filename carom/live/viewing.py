@@ -7,6 +7,7 @@ from typing import Any
 from carom.bodies.march import march
 from carom.bodies.run import Settings, WorldRun
 from carom.bodies.world import World
+from carom.errors import InputError
 from carom.live.footage import of_solution
 from carom.live.ground import Ground
 from carom.live.live_page import LivePage
@@ -53,18 +54,38 @@ def view_solution(
     return page.show() if show else page
 
 
-def view_run(run: WorldRun, *, server: bool | None = None, show: bool = True, **page_options: Any) -> LivePage | Widget:
+def view_run(
+    run: WorldRun,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
+) -> LivePage | Widget:
     """Watch a run of a world; the same as `view_solution`, with the same arguments."""
     if in_a_cell(server):
         return Widget(report_world(run))
     films = None if run.film is None else run.animate
-    page = LivePage(Player(of_world(run)), films=films, **page_options)
+    page = LivePage(Player(of_world(run)), films=films, host=host, port=port, plain=plain)
     return page.show() if show else page
 
 
-def view_world(world: World, run: WorldRun | None = None, **options: Any) -> LivePage | Widget:
+def view_world(
+    world: World,
+    run: WorldRun | None = None,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
+) -> LivePage | Widget:
     """Watch a run of a world, or look at the world as it stands."""
-    return view_run(standing(world) if run is None else run, **options)
+    if run is not None and not isinstance(run, WorldRun):
+        raise InputError(f"run must be a run of the world, from world.solve(); got {run!r}")
+    run = standing(world) if run is None else run
+    return view_run(run, server=server, show=show, host=host, port=port, plain=plain)
 
 
 def standing(world: World) -> WorldRun:
@@ -73,9 +94,18 @@ def standing(world: World) -> WorldRun:
     return march(scene, state, 1.0, 0, Settings(), False)
 
 
-def play_world(world: World, dt: float, num_steps: int = 2000, **options: Any) -> PlayPage:
+def play_world(
+    world: World,
+    dt: float,
+    num_steps: int = 2000,
+    *,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
+) -> PlayPage:
     """Play with a world of one's own: a copy of it. `num_steps` is how long it usually runs; it says how fast one watches."""
-    return _play(WorldGround.of(world, dt, num_steps), **options)
+    return _play(WorldGround.of(world, dt, num_steps), show, host, port, plain)
 
 
 def play(name: str, **options: Any) -> PlayPage:

@@ -12,6 +12,7 @@ from carom.errors import InputError
 from carom.kept.keep import keep
 from carom.methods.variational.lanes import LaneInputs
 from carom.running.checks import Problem, check_problem, check_quaternions
+from carom.running.probes import check_joints, joints_hold
 
 
 class Assembly(NamedTuple):
@@ -78,8 +79,8 @@ def _rows(value: Any, name: str) -> np.ndarray:
 
 
 def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tuple[np.ndarray, np.ndarray]:
-    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles, with unit quaternions, and
-    with a velocity that its constraints allow."""
+    """The momenta and energies of all lanes, in pieces; every lane must start outside of all obstacles, with unit quaternions, with
+    joints that hold, and with a velocity that its constraints allow."""
     for lane, row in enumerate(q if "rotations" in system.needs else ()):
         check_quaternions(system, row, f"lane {lane}: ")
     momenta, energies = np.empty_like(v), np.empty(len(q))
@@ -87,8 +88,10 @@ def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tupl
     for start in range(0, len(q), piece):
         part = slice(start, start + piece)
         inputs = LaneInputs(shared, [x[part] for x in own], t0, t0)  # pyright: ignore[reportArgumentType]
-        p, energy, gaps, width, slip, reach = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
+        p, energy, gaps, width, slip, reach, held = jax.device_get(_starts(system, assembly, inputs, q[part], v[part]))
         momenta[part], energies[part] = p, energy
+        for lane in start + np.flatnonzero(~held)[:1]:
+            _say_which_joint(system, assembly(shared, [x[lane] for x in own]), q[lane], v[lane], t0, lane)
         wrong = np.argwhere(np.abs(slip) > 1e-9 * (reach + 1e-300))
         if len(wrong):
             lane, row = wrong[0]
@@ -108,6 +111,13 @@ def _check_starts(system, assembly, shared, own, q, v, t0: float, names) -> tupl
     return momenta, energies
 
 
+def _say_which_joint(system, params, q, v, t0: float, lane: int) -> None:
+    try:
+        check_joints(system, params, q, v, t0)
+    except InputError as error:
+        raise InputError(f"lane {lane}: {error}") from error
+
+
 @keep
 def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
     def one(each, q, v):
@@ -117,7 +127,8 @@ def _starts(system, assembly: Assembly, inputs: LaneInputs, q, v):
         gaps, width = (m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)) if some else (jnp.zeros(0),) * 2
         A = m.functions.constraints(q, t)
         p = m.remove_reaction(q, m.momentum(q, v, t), t)
-        return p, m.energy(q, v, t), gaps, width, A @ v, jnp.abs(A) @ jnp.abs(v)
+        held = joints_hold(system, assembly(inputs.shared, each), q, v, t) if system.joints else jnp.asarray(True)
+        return p, m.energy(q, v, t), gaps, width, A @ v, jnp.abs(A) @ jnp.abs(v), held
 
     return jax.vmap(one)(inputs.each, q, v)
 

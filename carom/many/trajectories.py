@@ -9,6 +9,7 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.methods.status import OK
+from carom.results.places import file_path
 from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.results.views import view
 from carom.running.solve import solve
@@ -87,8 +88,15 @@ class Ensemble:
         scale = np.where(self.energy_start == 0, 1.0, np.abs(self.energy_start))
         return (self.energy - self.energy_start[:, None]) / scale[:, None]
 
+    def _lane(self, lane: Any) -> int:
+        """The number of a lane; counted from the end where it is negative, as rows are."""
+        if np.ndim(lane) or not np.issubdtype(np.asarray(lane).dtype, np.integer) or not -len(self) <= lane < len(self):
+            raise InputError(f"lane must be a whole number from 0 to {len(self) - 1}; got {lane!r}")
+        return int(lane) % len(self)
+
     def lane_params(self, lane: int) -> Any:
         """The parameters of one lane, as `solve` takes them."""
+        lane = self._lane(lane)
         return (
             {**(self.params or {}), **{key: np.asarray(value)[lane] for key, value in self.each.items()}}
             if self.each
@@ -97,6 +105,7 @@ class Ensemble:
 
     def status(self, lane: int) -> Status:
         """How a lane ended, in words."""
+        lane = self._lane(lane)
         code, step = int(self.codes[lane]), int(self.steps[lane])
         t = self.t0 + step * float(self.dt[lane])
         if code == OK:
@@ -108,13 +117,16 @@ class Ensemble:
 
     def solve(self, lane: int) -> Solution:
         """The whole trajectory of one lane: all states of its grid, and its impacts."""
+        lane = self._lane(lane)
         options = {"dt": float(self.dt[lane]), "t0": self.t0, "num_steps": int(self.saved[-1]), "params": self.lane_params(lane)}
         return solve(self.system, self.method, self.q0[lane], self.v0[lane], **options, throw=False, progress=False)
 
     def impacts(self, lanes: Iterable[int] | None = None) -> LaneImpacts:
         """The impacts of these lanes (of all, by default) in one table. An ensemble counts impacts and does not keep them: the
         lanes are run again, one by one."""
-        chosen = range(len(self)) if lanes is None else [int(lane) for lane in lanes]
+        chosen = range(len(self)) if lanes is None else [self._lane(n) for n in (lanes if np.iterable(lanes) else [lanes])]
+        if not len(chosen):
+            raise InputError("impacts of which lanes? the list is empty")
         tables = [self.solve(lane).impacts for lane in chosen]
         columns = {f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(Impacts) if f.name != "names"}
         return LaneImpacts(**columns, names=self.contact_names, lane=np.repeat(chosen, [len(t) for t in tables]))
@@ -144,9 +156,7 @@ class Ensemble:
 
     def save(self, path: "str | Path") -> "Path":
         """Write the ensemble as a labelled dataset, *.zarr or *.nc; xarray opens it."""
-        from pathlib import Path
-
-        path = Path(path)
+        path = file_path(path, "ensemble.zarr")
         if path.suffix.lower() not in (".zarr", ".nc"):
             raise InputError(f"an ensemble is saved as *.zarr or *.nc; got {str(path)!r}")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,7 @@ class Adaptive(Method):
     notes: bool = eqx.field(static=True)  # whether steps are noted, for a replay
 
     keeps_nodes: ClassVar[bool] = True
+    divides_steps: ClassVar[bool] = True
     own_lengths: ClassVar = "it has chosen them already"
 
     def __init__(self, method: Method, rtol: float = 1e-6, atol: float | None = None, *, max_parts: int = 4096):
@@ -137,8 +138,7 @@ class Adaptive(Method):
 
     @property
     def offers(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        given = self.method.offers & {"gradients", "dense output"}
-        return Method.offers | (given - {"dense output"} if self._late else given)
+        return Method.offers | (self.method.offers & {"gradients", "dense output"})
 
     @property
     def _late(self) -> bool:
@@ -183,9 +183,10 @@ class Adaptive(Method):
     def replayed_in_chart(self, mechanics: Mechanics) -> bool:
         return self.method.replayed_in_chart(mechanics)
 
-    def noting(self) -> "Adaptive":
+    def noting(self, room: int | None = None) -> "Adaptive":
         noting = copy.copy(self)
-        object.__setattr__(noting, "notes", True)  # modules are frozen; this one is not shared yet
+        for name, value in {"notes": True, "max_parts": self.max_parts if room is None else room}.items():
+            object.__setattr__(noting, name, value)  # modules are frozen; this one is not shared yet
         return noting
 
     def parts(self, memory: _Pace) -> Parts | None:

@@ -144,6 +144,7 @@ class Method(eqx.Module):
     keeps_nodes: ClassVar[bool] = False  #     masses at nodes are stepped as such
     impacts_at_ends: ClassVar[bool] = False  # an impact acts at the end of the step that it falls into
     own_lengths: ClassVar[str | None] = None  # why `Adaptive` is not to choose the lengths of its steps; None where it may
+    divides_steps: ClassVar[bool] = False  #   a step of the grid is made of smaller ones, which `noting` keeps
 
     order: eqx.AbstractVar[int]
     preserves: eqx.AbstractVar[tuple[str, ...]]
@@ -219,8 +220,9 @@ class Method(eqx.Module):
         """The method whose legs, and the method whose steps, a replay goes through (`carom.methods.replay`); None for none."""
         return None, self
 
-    def noting(self) -> "Method":
-        """The same method, leaving what its replay needs to know beyond states and impacts."""
+    def noting(self, room: int | None = None) -> "Method":
+        """The same method, leaving what its replay needs to know beyond states and impacts: where its steps are smaller than those
+        of the grid, the ends of at most `room` of them."""
         return self
 
     def parts(self, memory: Any) -> Parts | None:

@@ -211,3 +211,8 @@ def axes(rows: int = 1, columns: int = 1, size: tuple[float, float] = (5.0, 3.2)
 
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def legend_below(ax: Any, columns: int = 2) -> None:
+    """Below the axes, where no curve can be hidden."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), ncols=columns, fontsize=8, frameon=False)

@@ -9,6 +9,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
+from carom.errors import InputError
 from carom.report.plots import COLOURS, STYLE, _finished
 
 MOST_LANES = 200  # drawn one by one
@@ -90,6 +91,8 @@ def plot_billiard(run: Any, path: str | Path | None = None) -> Figure:
 
 def plot_diagram(diagram: Any, path: str | Path | None = None, coordinate: int = 0) -> Figure:
     """A dot for each state that was kept, above the value of the parameter: position and velocity of one coordinate."""
+    if coordinate not in range(len(diagram.coordinates)):
+        raise InputError(f"coordinate must be a number from 0 to {len(diagram.coordinates) - 1}; got {coordinate!r}")
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 6.4), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)

@@ -16,7 +16,9 @@ from carom.drawing import Film
 from carom.errors import InputError
 from carom.report.plots import COLOURS, STYLE, draw_part
 from carom.report.view import view_of
+from carom.results.places import file_path
 from carom.results.solution import Solution
+from carom.running.options import number, whole
 
 WRITERS = {".gif": PillowWriter, ".mp4": FFMpegWriter}
 _BUTTONS = {
@@ -59,15 +61,18 @@ def animate(
     floor throws a shadow, and the view may `follow` a body, by its handle or name.
     """
     if path is not None:
-        check_path(Path(path))
+        path = file_path(path, "run.gif")
+        check_path(path)
     reel = _film(solution)
-    begin = float(solution.t[0]) if start is None else float(start)
-    end = float(solution.t[-1]) if stop is None else float(stop)
-    if not end > begin or fps < 1:
-        raise InputError(f"a film needs start < stop and fps ≥ 1; got {begin}, {end} and {fps}")
-    speed = max(1.0, (end - begin) / 10) if speed is None else float(speed)
-    if not speed > 0:
-        raise InputError(f"speed must be positive; got {speed}")
+    begin = float(solution.t[0]) if start is None else number(start, "start")
+    end = float(solution.t[-1]) if stop is None else number(stop, "stop")
+    fps, width = whole(fps, "fps", of=" of pictures in a second"), number(width, "width")
+    if not end > begin:
+        raise InputError(f"a film needs start < stop; got {begin:g} and {end:g}")
+    speed = max(1.0, (end - begin) / 10) if speed is None else number(speed, "speed")
+    for name, value in {"speed": speed, "width": width}.items():
+        if not value > 0:
+            raise InputError(f"{name} must be positive; got {value:g}")
     times = np.append(np.arange(begin, end, speed / fps), end)
     with matplotlib.rc_context(STYLE):
         stage = _Stage(reel, solution, width, _followed(reel, follow))
@@ -77,8 +82,8 @@ def animate(
             stage.figure, lambda t: stage.show(t, pace), frames=times, interval=1000 / fps, blit=False, cache_frame_data=False
         )
         if path is not None:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            film.save(path, writer=WRITERS[Path(path).suffix.lower()](fps=fps), dpi=100)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            film.save(path, writer=WRITERS[path.suffix.lower()](fps=fps), dpi=100)
     return film
 
 
@@ -92,7 +97,7 @@ def _followed(reel: Film, body: Any) -> list[int]:
     """The parts of the body that the view follows; none where it does not."""
     if body is None:
         return []
-    name = body if isinstance(body, str) else body.name
+    name = getattr(body, "name", body)
     parts = [i for i, part in enumerate(reel.parts) if part.name == name]
     if not parts:
         names = sorted({part.name for part in reel.parts if part.name})

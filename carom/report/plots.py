@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from carom.drawing import Part, film, moving
 from carom.errors import InputError
+from carom.results.places import file_path
 from carom.results.solution import Solution
 
 INTERVALS = 1500  # about one per pixel
@@ -97,8 +98,8 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
 
 def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = None, title: str = "") -> Figure:
     """The energies of several runs: against time, and the size of their errors on a logarithmic scale below."""
-    if not solutions:
-        raise ValueError("plot_energy needs at least one solution, as {label: solution}")
+    if not isinstance(solutions, Mapping) or not solutions or not all(isinstance(run, Solution) for run in solutions.values()):
+        raise InputError("plot_energy needs at least one solution, as {label: solution}")
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 6.2), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.0, 1.15])
@@ -128,6 +129,8 @@ def plot_motion(
     solution: Solution, shape: Any = None, path: str | Path | None = None, frames: int = 40, until: float | None = None
 ) -> Figure:
     """The body itself at equally spaced times up to `until`, later ones darker; `shape` is by default that of the run."""
+    if not isinstance(solution, Solution):
+        raise InputError(f"plot_motion draws a solution; got {solution!r}")
     shape = solution.shape if shape is None else shape
     if shape is None:
         raise InputError("this run has no picture: pass shape= to solve, or here (see carom.drawing)")
@@ -220,6 +223,9 @@ def _headline(solution: Solution) -> str:
 
 def _finished(figure: Figure, path: str | Path | None) -> Figure:
     if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        path, known = file_path(path, "run.png"), figure.canvas.get_supported_filetypes()
+        if path.suffix and path.suffix[1:].lower() not in known:
+            raise InputError(f"a picture is saved as *.{', *.'.join(sorted(known))}; got {str(path)!r}")
+        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
     return figure

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from carom.report.ensembles import plot_billiard, plot_ensemble
+from carom.results.places import file_path, titled
 from carom.results.store import method_record, versions
 
 FAILURES = 10  # lanes whose end is told in words
@@ -19,6 +20,7 @@ FAILURES = 10  # lanes whose end is told in words
 
 def report_ensemble(ensemble: Any, path: str | Path, title: str | None = None) -> Path:
     """Write the report of an ensemble to `path`."""
+    path, title = file_path(path, "ensemble.html"), titled(title, ensemble.name)
     numbers = ensemble.summary()
     record = method_record(ensemble.method)
     failed = np.flatnonzero(~ensemble.ok)
@@ -32,13 +34,14 @@ def report_ensemble(ensemble: Any, path: str | Path, title: str | None = None) -
         "Method": {"method": record.name, **record.settings, "order": str(record.order)},
         "Versions": versions(),
     }
-    return _write(path, title or ensemble.name, repr(ensemble), {"All lanes": plot_ensemble(ensemble)}, tables)
+    return _write(path, title, repr(ensemble), {"All lanes": plot_ensemble(ensemble)}, tables)
 
 
 def report_billiard(run: Any, path: str | Path, title: str | None = None) -> Path:
     """Write the report of a gas of discs or spheres to `path`."""
+    path, title = file_path(path, "gas.html"), titled(title, run.billiard.name)
     tables = {"Numbers": _worded(run.summary()), "Versions": versions()}
-    return _write(path, title or run.billiard.name, repr(run), {"The gas": plot_billiard(run)}, tables)
+    return _write(path, title, repr(run), {"The gas": plot_billiard(run)}, tables)
 
 
 def _worded(numbers: Mapping[str, Any]) -> dict[str, str]:
@@ -46,8 +49,7 @@ def _worded(numbers: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", " "): text(value) for key, value in numbers.items()}
 
 
-def _write(path: str | Path, title: str, headline: str, figures: Mapping[str, Figure], tables: Mapping[str, Any]) -> Path:
-    path = Path(path)
+def _write(path: Path, title: str, headline: str, figures: Mapping[str, Figure], tables: Mapping[str, Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     style = (resources.files("carom.report") / "page" / "page.css").read_text("utf-8")
     parts = [f"<h1>{html.escape(title)}</h1>", f'<p class="summary">{html.escape(headline)}</p>']

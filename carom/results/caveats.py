@@ -64,7 +64,13 @@ def _grown(solution: Any) -> list[str]:
     growth = np.nanmax(solution.energy_error, initial=0.0)
     if not growth > GROWTH:
         return []
-    step = int(np.nanargmax(solution.energy_error > GROWTH))
+    # A motion that grows without bound is measured by what it was, and not by what it has become.
+    kinetic = np.abs(np.sum(solution.p * solution.v, axis=1))
+    gained, so_far = solution.energy - solution.energy[0], np.maximum(np.maximum.accumulate(kinetic), abs(solution.energy[0]))
+    grown = gained > GROWTH * so_far
+    step = int(np.argmax(grown if grown.any() else solution.energy_error > GROWTH))
+    at_first = max(abs(float(solution.energy[0])), float(kinetic[0]))
+    growth = max(growth, float(np.nanmax(gained)) / at_first) if at_first > 0 else growth
     return [
         f"the energy grew by {growth:.2g} of itself with no force to feed it, first at t = {solution.t[step]:.6g}: the step is too "
         "long for the motion, or the method not made for it. Take a smaller dt"

@@ -1,7 +1,8 @@
 """Dense output: what happens between the points of the grid, with the order of the method.
 
 Timestepping methods leave polynomials in each step (`StepRecord`). A collision integrator leaves states, at the points of the grid
-and just after each impact; between two of them its own flow, over a part of a step, says where the motion is.
+and just after each impact; between two of them its own flow, over a part of a step, says where the motion is. Where steps of the
+grid were made of smaller ones, the polynomials are those of the smaller steps (`carom.results.smaller_steps`).
 
 On rotations and rigid motions the polynomials are coordinates of a chart around the start c of the step: the body is at
 retract(c, x(t)), with the velocity D(x) ẋ. So poses are poses, and velocities belong to them, at every instant.
@@ -17,6 +18,7 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.numerics.quadrature import integrals, lagrange_basis
+from carom.results.smaller_steps import smaller_steps
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Dense:
     tangential ones, then the joints.
     """
 
-    t: np.ndarray  #           [N + 1]       the grid; steps are dt long, but for one that a stop cut short
+    t: np.ndarray  #           [N + 1]       the grid, or the smaller steps that it was made of
     nodes: np.ndarray  #       [s]           in a step, from 0 to 1
     starts: np.ndarray  #      [N, n]        where each step starts
     velocities: np.ndarray  #  [N, s, n]     not a number in steps that were flown
@@ -45,8 +47,8 @@ class Dense:
         knows = flies or (record is not None and offered)
         if solution.num_steps != steps or not knows:
             raise InputError(
-                "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid; "
-                "a run that was loaded also needs to be told its method: carom.load(path, system=…, method=…)"
+                "dense output needs every step (stride=1) of MoreauJean, TimeDG, VariationalCollision or Hybrid, or of Adaptive "
+                "around one of them; a run that was loaded also needs to be told its method: carom.load(path, system=…, method=…)"
             )
         space = solution.system.space if solution.q.shape[1] != n else None
         contacts = solution.system.contacts
@@ -60,11 +62,13 @@ class Dense:
                 solution.t, np.zeros(1), solution.q[:-1], nothing, np.zeros((steps, 1, r)),
                 np.zeros((steps + 1, r)), flight, space,
             )  # fmt: skip
-        nodes = method.nodes
+        t, starts, nodes = solution.t, solution.q[:-1], method.nodes
+        if method.divides_steps:
+            t, starts, record, nodes = smaller_steps(solution)
         weights = integrals(nodes, np.ones(1))[0]
-        gained = record.impulses + np.diff(solution.t)[:, None] * np.einsum("s,asr->ar", weights, record.forces)
+        gained = record.impulses + np.diff(t)[:, None] * np.einsum("s,asr->ar", weights, record.forces)
         totals = np.concatenate([np.zeros((1, gained.shape[1])), np.cumsum(gained, axis=0)])
-        return Dense(solution.t, nodes, solution.q[:-1], record.velocities, record.forces, totals, flight, space)
+        return Dense(t, nodes, starts, record.velocities, record.forces, totals, flight, space)
 
     def q(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
@@ -99,7 +103,7 @@ class Dense:
     def _find(self, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """The step a time falls into, and where in it; a time on the grid belongs to the step that starts there."""
         t, slack = _times(t), 1e-9 * (self.t[1] - self.t[0])
-        if np.any((t < self.t[0] - slack) | (t > self.t[-1] * (1 + 1e-12) + slack)):
+        if not np.all((t >= self.t[0] - slack) & (t <= self.t[-1] + 1e-12 * abs(self.t[-1]) + slack)):
             raise InputError(f"dense output reaches from t = {self.t[0]:g} to {self.t[-1]:g}")
         step = np.clip(np.searchsorted(self.t, t, side="right") - 1, 0, len(self.starts) - 1)
         return step, (t - self.t[step]) / np.diff(self.t)[step]
@@ -161,7 +165,10 @@ def _body_velocities(space, x, rates):
 
 
 def _times(t: Any) -> np.ndarray:
-    return np.atleast_1d(np.asarray(t, float))
+    try:
+        return np.atleast_1d(np.asarray(t, float))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"times must be numbers; got {t!r}") from error
 
 
 @eqx.filter_jit

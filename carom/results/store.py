@@ -28,6 +28,7 @@ from carom.contact.contact import Contact
 from carom.drawing import Film, Part
 from carom.errors import InputError
 from carom.methods.method import StepRecord
+from carom.results.places import file_path
 from carom.results.solution import Impacts, Solution, Status
 from carom.results.views import view
 from carom.spaces.space import Euclidean
@@ -65,7 +66,7 @@ def save(solution: Solution, path: str | Path, identity: dict[str, str] | None =
     """Write a run to `path` (.zarr or .nc), replacing a run that is there; either all of it is written, or nothing changes.
 
     `identity` is what a checkpointed run is recognised by."""
-    path = Path(path)
+    path = file_path(path, "run.zarr")
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a run is saved as {' or '.join('*' + s for s in SUFFIXES)}; got {str(path)!r}")
     if path.exists() and (any(path.iterdir()) if path.is_dir() else path.stat().st_size):
@@ -206,7 +207,7 @@ def load(
     """A run from disk. With `system`, `method` and `shape` (functions are not in the file) it can do what it could before.
 
     The run of a `World` is read too; it needs nothing beside it."""
-    path = Path(path)
+    path = file_path(path, "run.zarr", there=True)
     if path.suffix == ".npz" or (path.exists() and path.suffix in SUFFIXES and kind_of(path) == "world"):
         return view("load_world")(path)
     told = header(path)

@@ -55,11 +55,30 @@ class _Held(NamedTuple):
 
 @keep
 def _held(system: System, params: Any, q, v, t) -> _Held:
+    return _joints_at(system, params, q, v, t)
+
+
+def _joints_at(system: System, params: Any, q, v, t) -> _Held:
     functions = system.bind(params, q.shape[0], general=True).functions
     joints, mass = functions.joints, system.bind(params, q.shape[0]).mass(q, v, t)
     rows = functions.slopes(lambda q: joints(q, t), q)
     reach = jnp.abs(jax.jacfwd(joints)(q, t)) @ jnp.abs(q)
     return _Held(joints(q, t), rows, jax.jacfwd(joints, argnums=1)(q, t), mass, reach)
+
+
+def _missed(held: _Held, v) -> tuple[Any, Any, Any]:
+    """By how much the joints are apart, beyond what counts as none; their rates; and by how much these are too large."""
+    # Numbers that a person typed: eight digits of them, and rounding where a joint is at the origin.
+    size = jnp.linalg.norm(held.rows, axis=1)
+    apart = jnp.abs(held.value) - 1e-8 * held.reach - 1e-10 * size
+    speed = held.rows @ v + held.drift
+    return apart, speed, jnp.abs(speed) - 1e-8 * (jnp.abs(held.rows) @ jnp.abs(v) + jnp.abs(held.drift)) - 1e-10 * size
+
+
+def joints_hold(system: System, params: Any, q, v, t) -> Any:
+    """The same as `check_joints` asks, as a traced yes or no."""
+    apart, _, slipping = _missed(_joints_at(system, params, q, v, t), v)
+    return jnp.all(apart <= 0) & jnp.all(slipping <= 0)
 
 
 def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: float) -> None:
@@ -69,11 +88,7 @@ def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: f
     held = jax.device_get(_held(system, params, jnp.asarray(q), jnp.asarray(v), jnp.asarray(t)))
     if not (np.all(np.isfinite(held.value)) and np.all(np.isfinite(held.rows))):
         raise InputError(f"the joints are {held.value} at the initial state, or their slopes are not finite")
-    # Numbers that a person typed: eight digits of them, and rounding where a joint is at the origin.
-    size = np.linalg.norm(held.rows, axis=1)
-    apart = np.abs(held.value) - 1e-8 * held.reach - 1e-10 * size
-    speed = held.rows @ v + held.drift
-    slipping = np.abs(speed) - 1e-8 * (np.abs(held.rows) @ np.abs(v) + np.abs(held.drift)) - 1e-10 * size
+    apart, speed, slipping = map(np.asarray, _missed(held, v))
     if np.all(apart <= 0) and np.all(slipping <= 0):
         return
     near_q, near_v = _nearest(system, params, q, v, t) if q.shape == v.shape else (np.full(1, np.nan),) * 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import SolveError
+from carom.errors import InputError, SolveError
 from carom.methods.capabilities import require
 from carom.methods.method import Method, State
 from carom.methods.stops import stops_of
@@ -67,6 +67,8 @@ def solve(
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
     check_options(method, stride, max_impacts, checkpoint, every, callback, callback_every)
+    if not isinstance(name, str):
+        raise InputError(f"name must be a text; got {name!r}")
     grid = time_grid(dt, num_steps, t0)
     step, total = grid.step, grid.total
     stops = frozen(stops_of(stop))

@@ -1,5 +1,6 @@
 """Conserved forms: ω + dE ∧ dt with time and step free, and the momenta of bodies that collide in space."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -121,13 +122,36 @@ def _axis(q):
     return matrix(q) @ jnp.array([0.3, 0.0, 1.0])
 
 
+TOP = carom.LumpedSystem(
+    lambda: jnp.array([1.0, 1.2, 0.5]), lambda q: 2 * _axis(q)[2], carom.SO3(), [carom.Contact(lambda q: 0.4 - _axis(q)[0])]
+)
+FREE_TOP = carom.System(lambda q, v: 0.5 * v @ (jnp.array([1.0, 1.2, 0.5]) * v) - 2 * _axis(q)[2], space=carom.SO3())
+HELD = np.array([1.0, 0.0, 0.0, 0.0]), np.array([0.2, 1.5, 0.4])
+
+
+def test_the_flow_of_the_group_keeps_the_extended_form():
+    """A step of a top, in canonical coordinates around both of its ends, with q, p and h free; the potential knows no time."""
+    space, (q, p), h = FREE_TOP.space, map(jnp.asarray, HELD), jnp.asarray(0.2)
+    flow = TRAPEZOIDAL.flow(TRAPEZOIDAL.bind(FREE_TOP, None, 4))
+    there = flow(q, p, jnp.zeros(()), h).q
+
+    def end(y):
+        out = flow(space.retract(q, y[:3]), space.chart_momentum(y[:3], p + y[3:6]), jnp.zeros(()), h + y[6])
+        around = space.inverse_retract(there, out.q)
+        momentum = jax.vjp(lambda rates: space.chart_velocity(around, rates), jnp.zeros(3))[1](out.p)[0]
+        return jnp.concatenate([around, momentum, out.energy_end[None], (h + y[6])[None], out.energy_start[None]])
+
+    J = np.asarray(jax.jit(jax.jacfwd(end))(jnp.zeros(7)))
+    before = forms._form(np.concatenate([np.eye(6, 7), np.zeros((2, 7))]), 3)
+    assert np.abs(forms._form(J[:8], 3) - before).max() < 1e-13
+    # Controls: without dE ∧ dh it is not kept where h is free.
+    assert np.abs(forms._form(np.concatenate([J[:6], np.zeros((2, 7))]), 3) - before).max() > 0.1
+    assert np.abs(J[6] - J[8]).max() < 1e-13  # one energy for both ends, where the step is smooth
+
+
 @pytest.mark.stress
 def test_the_extended_form_on_rotations():
     """A top whose head hits a wall: canonical coordinates around both ends of the step."""
-    top = carom.LumpedSystem(
-        lambda: jnp.array([1.0, 1.2, 0.5]), lambda q: 2 * _axis(q)[2], carom.SO3(), [carom.Contact(lambda q: 0.4 - _axis(q)[0])]
-    )
-    state = np.array([1.0, 0.0, 0.0, 0.0]), np.array([0.2, 1.5, 0.4])
-    run = carom.solve(top, TRAPEZOIDAL, state[0], state[1] / [1.0, 1.2, 0.5], dt=0.2, num_steps=1)
+    run = carom.solve(TOP, TRAPEZOIDAL, HELD[0], HELD[1] / [1.0, 1.2, 0.5], dt=0.2, num_steps=1)
     assert len(run.impacts) == 1
-    assert extended_symplectic_defect(top, TRAPEZOIDAL, *state, 0.2) < 1e-13
+    assert extended_symplectic_defect(TOP, TRAPEZOIDAL, *HELD, 0.2) < 1e-13

@@ -154,6 +154,15 @@ def test_every_lane_is_checked():
     skate = carom.System(lambda v: 0.5 * v @ v, constraints=lambda q: [[0.0, 1.0]])
     with pytest.raises(carom.InputError, match=r"lane 1: v0 violates the constraints: row 0 of A v0 is 0\.5"):
         carom.ensemble(skate, METHOD, [[0.0, 0.0]], [[1.0, 0.0], [1.0, 0.5]], dt=0.01, num_steps=2)
+    rod = carom.System(lambda v: 0.5 * v @ v, joints=[carom.Joint(lambda q, params: q @ q - params["length"] ** 2, name="rod")])
+    for q, v, length, words in (
+        ([1.1, 0.0], [0.0, 0.0], 1.0, r"lane 1: joint 'rod' does not hold at the start: it is 0\.21.*q0 = \[ ?1\., -?0\.\]"),
+        ([1.0, 0.0], [2.0, 0.0], 1.0, "lane 1: v0 tears joint 'rod' apart: its rate is 4"),
+        ([1.0, 0.0], [0.0, 0.0], 2.0, "lane 1: joint 'rod' does not hold at the start: it is -3"),
+    ):  # fmt: skip
+        with pytest.raises(carom.InputError, match=words):
+            each = {"length": [1.0, length]}
+            carom.ensemble(rod, METHOD, [[1.0, 0.0], q], [[0.0, 1.0], v], dt=0.01, num_steps=2, each=each, progress=False)
     body = carom.models.rigid_body()
     starts = np.stack([body.q0, 1.01 * np.asarray(body.q0)])
     with pytest.raises(carom.InputError, match=r"lane 1: .*unit quaternion"):

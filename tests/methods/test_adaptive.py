@@ -177,7 +177,7 @@ def test_refusals():
             carom.Adaptive(INNER, **wrong)
     with pytest.raises(carom.InputError, match="max_parts"):
         carom.Adaptive(INNER, max_parts=1)
-    assert "dense output" not in carom.Adaptive(TIMESTEPPING["TimeDG"]).offers
+    assert "dense output" in carom.Adaptive(TIMESTEPPING["TimeDG"]).offers
     assert "gradients" in carom.Adaptive(INNER).offers and "one kernel" not in carom.Adaptive(INNER).offers
 
 
@@ -275,3 +275,5 @@ def test_a_method_of_ones_own():
     assert 1e-6 < error < 6e-5
     with pytest.raises(carom.InputError, match="Adaptive does not offer"):
         carom.rollout(free, carom.Adaptive(Heun()), [1.0], [0.0], dt=0.5, num_steps=6)
+    with pytest.raises(carom.InputError, match=r"dense output needs .* Adaptive around one of them"):
+        run.dense  # noqa: B018

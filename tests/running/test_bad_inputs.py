@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import carom
+import carom.report
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 STEPPING = carom.MoreauJean()
@@ -448,11 +449,58 @@ MANY = {
     "impact_map: no contacts": (lambda: carom.impact_map(carom.System(falling), 0, [0.0, 0.0], [0.0, -1.0]), "no contacts"),
 }  # fmt: skip
 
+
+def drawn():
+    return solve(shape=lambda q: carom.drawing.disk(q[0], q[1], 0.1))
+
+
+RESULTS = {
+    "report to a number": (lambda: solve().report(3), "path must be the name of a file, such as 'run.html'; got 3"),
+    "report to nothing": (lambda: solve().report(""), "path must be the name of a file"),
+    "report to None": (lambda: solve().report(None), "path must be the name of a file"),
+    "report to a folder": (lambda: solve().report("."), "is a folder, and a file goes there: say 'run.html'"),
+    "a number as title": (lambda: solve().report("a.html", 3), "title must be a text; got 3"),
+    "save to a number": (lambda: solve().save(3), "path must be the name of a file, such as 'run.zarr'; got 3"),
+    "save as text": (lambda: solve().save("run.txt"), r"a run is saved as \*.zarr or \*.nc"),
+    "load a number": (lambda: carom.load(3), "path must be the name of a file"),
+    "plot to a number": (lambda: solve().plot(3), "path must be the name of a file, such as 'run.png'; got 3"),
+    "plot in an unknown format": (lambda: solve().plot("a.xyz"), r"a picture is saved as .*\*.png.*; got 'a.xyz'"),
+    "view in a colour": (lambda: solve().view(colour="red"), "view has no option 'colour': it takes server, show, host, port, plain"),
+    "view, misspelt": (lambda: solve().view(sever=True), "did you mean 'server'"),
+    "view at a port of text": (lambda: drawn().view(server=True, show=False, port="80"), "a port is a whole number from 0 to 65535; got '80'"),
+    "view for a host of numbers": (lambda: drawn().view(server=True, show=False, host=127), "host must be a text"),
+    "a film without a picture": (lambda: solve().animate("a.gif"), "has no picture: pass shape="),
+    "a film to a number": (lambda: drawn().animate(3), "path must be the name of a file, such as 'run.gif'; got 3"),
+    "a film in a colour": (lambda: drawn().animate("a.gif", colour="red"), "animate has no option 'colour': it takes path, start"),
+    "a film of no pictures": (lambda: drawn().animate("a.gif", fps=0), "fps must be a positive whole number of pictures"),
+    "a film of half a picture": (lambda: drawn().animate("a.gif", fps="many"), "fps must be a positive whole number of pictures"),
+    "a film as fast as text": (lambda: drawn().animate("a.gif", speed="fast"), "speed must be a finite number; got 'fast'"),
+    "a film that stands": (lambda: drawn().animate("a.gif", speed=0.0), "speed must be positive; got 0"),
+    "a film from text": (lambda: drawn().animate("a.gif", start="now"), "start must be a finite number; got 'now'"),
+    "a film backwards": (lambda: drawn().animate("a.gif", start=0.1, stop=0.0), "a film needs start < stop"),
+    "a film that follows a number": (lambda: drawn().animate("a.gif", follow=3), "no body 3 to follow"),
+    "extend with an unknown option": (lambda: solve().extend(2, colour=1), "extend has no option 'colour'"),
+    "dense output at text": (lambda: solve().dense.q("now"), "times must be numbers; got 'now'"),
+    "dense output later": (lambda: solve().dense.q(99.0), "dense output reaches from t = 0 to 0.1"),
+    "dense output never": (lambda: solve().dense.q(np.nan), "dense output reaches from"),
+    "ensemble: report to a number": (lambda: many().report(3), "path must be the name of a file, such as 'ensemble.html'; got 3"),
+    "ensemble: save to a number": (lambda: many().save(3), "path must be the name of a file, such as 'ensemble.zarr'; got 3"),
+    "ensemble: plot to a folder": (lambda: many().plot("."), "is a folder, and a file goes there"),
+    "ensemble: lane 7": (lambda: many().solve(7), "lane must be a whole number from 0 to 1; got 7"),
+    "ensemble: half a lane": (lambda: many().status(0.5), "lane must be a whole number from 0 to 1; got 0.5"),
+    "ensemble: impacts of nobody": (lambda: many().impacts([]), "the list is empty"),
+    "energies of a number": (lambda: carom.report.plot_energy(3), "plot_energy needs at least one solution"),
+    "energies of nothing": (lambda: carom.report.plot_energy({}), "plot_energy needs at least one solution"),
+    "the motion of a number": (lambda: carom.report.plot_motion(3), "plot_motion draws a solution; got 3"),
+    "a number as name": (lambda: solve(name=3), "name must be a text; got 3"),
+    "ensemble: impacts of lane 7": (lambda: many().impacts([0, 7]), "lane must be a whole number from 0 to 1; got 7"),
+}  # fmt: skip
+
 TABLE = {
     f"{group}: {name}": row
     for group, rows in (
         ("system", SYSTEMS), ("method", METHODS), ("numbers", NUMBERS), ("params", PARAMS), ("functions", FUNCTIONS), ("gaps", GAPS),
-        ("traced", TRACED), ("many", MANY),
+        ("traced", TRACED), ("many", MANY), ("results", RESULTS),
     )
     for name, row in rows.items()
 }  # fmt: skip

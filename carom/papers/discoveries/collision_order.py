@@ -16,7 +16,7 @@ from carom.contact.contact import Contact
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import Composition, Trapezoidal
 from carom.papers.discoveries.graph_distance import bounce, distance
-from carom.papers.exhibit import Band, Row, axes, state
+from carom.papers.exhibit import Band, Row, axes, legend_below, state
 from carom.running.solve import solve
 from carom.system.system import System
 
@@ -206,16 +206,17 @@ def collision_order(full: bool, draw: Path | None) -> list[Row]:
 
 
 def _draw(draw: Path, lines: dict[int, Any], grazed: dict[int, Any], near: tuple[np.ndarray, np.ndarray]) -> None:
-    figure, ((left, middle, right),) = axes(1, 3, size=(4.4, 3.6))
+    figure, ((left, middle, right),) = axes(1, 3, size=(4.4, 4.0))
     for order, (sizes, errors) in lines.items():
         left.loglog(sizes, errors, "o-", ms=3, label=f"order {order}: {fitted(sizes, errors)[0]:.2f}")
     left.set(xlabel="h", ylabel="distance of graphs", title="impacts with a circle")
-    left.legend()
+    legend_below(left)
     for order, (sizes, errors, struck) in grazed.items():
-        middle.loglog(sizes[struck], errors[struck], "o", ms=4, label=f"order {order}, hits")
-        middle.loglog(sizes[~struck], errors[~struck], "x", ms=4, label=f"order {order}, passes")
+        for look, which, words in (("o", struck, "hits"), ("x", ~struck, "passes")):
+            if np.any(which):
+                middle.loglog(sizes[which], errors[which], look, ms=4, label=f"order {order}, {words}")
     middle.set(xlabel="h", ylabel="error at the end", title="a circle that is grazed")
-    middle.legend(fontsize=7)
+    legend_below(middle)
     right.loglog(*near, "o-", ms=3)
     right.set(xlabel="depth", ylabel="distance of graphs", title="towards grazing, order 4, 100 steps")
     figure.savefig(draw, dpi=110)

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from carom.contact.contact import Contact
 from carom.methods.variational.collision import VariationalCollision
@@ -240,6 +241,8 @@ def _draw(draw: Path, picture: Any, counts: dict[str, np.ndarray]) -> None:
     left.set(xlabel="heading φ", ylabel="y", title="a disk in a channel: where it has been")
     middle.loglog(radii, times, "o-")
     middle.set(xlabel="radius of the ball", ylabel="mean time between visits", title="recurrence")
+    middle.xaxis.set_minor_formatter(NullFormatter())
+    middle.set_xticks(radii, [f"{r:g}" for r in radii])
     most = max(int(c.max()) for c in counts.values())
     for name, c in counts.items():
         right.hist(c, np.arange(10, most + 2) - 0.5, density=True, alpha=0.6, label=name)

@@ -1,0 +1,24 @@
+"""Where something is written to or read from: names of files, and titles, refused with a sentence where they are neither."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from carom.errors import InputError
+
+
+def file_path(path: Any, like: str, *, there: bool = False) -> Path:
+    """A name of a file as a path; `like` is an example of one. `there`: it is to be read, and not to be written."""
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise InputError(f"path must be the name of a file, such as {like!r}; got {path!r}")
+    found = Path(os.fsdecode(path))
+    if not there and found.is_dir() and found.suffix.lower() != ".zarr":
+        raise InputError(f"{str(found)!r} is a folder, and a file goes there: say {str(found / like)!r}")
+    return found
+
+
+def titled(title: Any, otherwise: str) -> str:
+    """A title, or what stands there without one."""
+    if title is not None and not isinstance(title, str):
+        raise InputError(f"title must be a text; got {title!r}")
+    return title or otherwise
