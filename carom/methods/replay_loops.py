@@ -1,7 +1,9 @@
 """The loops of a replay: its slots one by one, as a linear map from changes of what a run was given to changes of what came out.
 
 Forwards the tangent of the state is carried along. Backwards, a first loop leaves the state before each slot, and a second one
-carries the cotangent from the last slot to the first. Each is one kernel where there is one; under `vmap` it is a plain loop.
+carries the cotangent from the last slot to the first. Each is one kernel where there is one; under `vmap` it is a plain loop, and
+where it has more than `KERNEL` operations: compiling it in pieces takes less than half as long then. For fifty steps of a rigid
+body with `MoreauJean`, 57 s of processor instead of 129, and a gradient takes 39 ms instead of 6: even after 2000 of them.
 """
 
 from collections.abc import Callable
@@ -15,6 +17,8 @@ from jaxtyping import Array
 from carom.xla.kernel import single_kernel, unsealed
 from carom.xla.linear_pair import linear_pair, unless_batched
 from carom.xla.trees import write_row
+
+KERNEL = 5000  # operations
 
 
 class Replay(NamedTuple):
@@ -34,7 +38,8 @@ class Replay(NamedTuple):
 
         def kernel_or_plain(loop: Any) -> Any:
             run = lambda good, arrays, moving: loop(self, *eqx.combine(arrays, rest), moving, good)  # noqa: E731
-            fast = lambda *args: single_kernel(lambda witness, *args: run(jnp.isfinite(witness), *args), *args)  # noqa: E731
+            whole = lambda witness, *args: run(jnp.isfinite(witness), *args)  # noqa: E731
+            fast = lambda *args: single_kernel(whole, *args, most=KERNEL)  # noqa: E731
             return unless_batched(fast, lambda *args: run(jnp.asarray(True), *args))
 
         def forwards(replay, leaves, known, changes, good):

@@ -2,16 +2,17 @@
 
 XLA calls LAPACK for `jnp.linalg.solve`, which costs microseconds per call inside a compiled loop and is far worse under
 `vmap`; a `dot` of two short vectors is a kernel of its own. The matrices of a mechanical system with a handful of
-coordinates are tiny, so up to `UNROLLED` rows products are written out. Eliminations are written out up to `TINY` rows: XLA
-fuses each step into all uses of its result, so the code grows exponentially with the rows (six rows took two minutes to compile).
-From there to `SMALL` rows they are loops, beyond LAPACK takes over.
+coordinates are tiny: products are written out up to `WRITTEN` columns, and sums over an axis up to `UNROLLED`, a handful of
+operations instead of dozens to compile. Eliminations are written out up to `TINY` rows: XLA fuses each step into all uses of its
+result, so the code grows exponentially with the rows (six rows took two minutes to compile). From there to `SMALL` rows they are
+loops, beyond LAPACK takes over.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-UNROLLED = 8
+WRITTEN, UNROLLED = 4, 8
 TINY, SMALL = 2, 32
 
 
@@ -19,6 +20,8 @@ def matvec(A: Float[Array, "m n"], x: Float[Array, " n"]) -> Float[Array, " m"]:
     """A x, column by column when it is small, so that it fuses with its neighbours."""
     if A.shape[1] > UNROLLED or A.shape[1] == 0:
         return A @ x
+    if A.shape[1] > WRITTEN:
+        return jnp.sum(A * x, axis=1)
     total = A[:, 0] * x[0]
     for j in range(1, A.shape[1]):
         total = total + A[:, j] * x[j]
@@ -29,6 +32,8 @@ def matmul(A: Float[Array, "m n"], B: Float[Array, "n k"]) -> Float[Array, "m k"
     """A B as a sum of outer products when the inner dimension is small."""
     if A.shape[1] > UNROLLED or A.shape[1] == 0:
         return A @ B
+    if A.shape[1] > WRITTEN:
+        return jnp.sum(A[:, :, None] * B[None, :, :], axis=1)
     total = A[:, 0, None] * B[0]
     for j in range(1, A.shape[1]):
         total = total + A[:, j, None] * B[j]
@@ -39,6 +44,8 @@ def dot(x: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, ""]:
     """x · y, written out when it is short."""
     if x.shape[0] > UNROLLED or x.shape[0] == 0:
         return x @ y
+    if x.shape[0] > WRITTEN:
+        return jnp.sum(x * y)
     total = x[0] * y[0]
     for j in range(1, x.shape[0]):
         total = total + x[j] * y[j]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from carom.errors import InputError
+from carom.spaces import cayley_matrices as one_body
 from carom.spaces.rotations import (
     add,
     cayley,
@@ -109,24 +110,6 @@ def _each_node(function, x, y):
     return function(x, y) if x.ndim == 1 else jax.vmap(function)(x, y)
 
 
-# D of the Cayley map, with c = 1 + ¼|ω|²:  D = (I − ½ω̂)/c,  D⁻¹ = I + ½ω̂ + ¼ωωᵀ,  D⁻ᵀ = I − ½ω̂ + ¼ωωᵀ.
-
-
-def _turn_velocity(omega, rates):
-    factor = 1.0 / (1.0 + 0.25 * dot(omega, omega))
-    return scale(factor, add(rates, scale(-0.5, cross(omega, rates))))
-
-
-def _turn_bending(omega, rates):
-    """Of D ω̇ = (ω̇ − ½ω × ω̇)/c nothing changes but c: Ḋ ω̇ = −ċ/c D ω̇, ċ = ½ω·ω̇."""
-    factor = 1.0 / (1.0 + 0.25 * dot(omega, omega))
-    return scale(-0.5 * dot(omega, rates) * factor, _turn_velocity(omega, rates))
-
-
-def _turn_rates(omega, v, sign=1.0):
-    return add(v, scale(0.5 * sign, cross(omega, v)), scale(0.25 * dot(omega, v), omega))
-
-
 def _spin(a, omega):
     """The rate of a quaternion that turns with ω."""
     zero = jnp.zeros_like(omega[0])
@@ -175,15 +158,21 @@ class SO3(_Group):
         self.retraction = _known(retraction)
 
     def retract(self, q: Array, delta: Array) -> Array:
+        if self._is_cayley and q.ndim == 1:
+            return one_body.turned(q, delta)
         return join(multiply(split(q), self._rotation(split(delta))))
 
     def inverse_retract(self, q: Array, other: Array) -> Array:
         return join(self._displacement(multiply(conjugate(split(q)), split(other))))
 
     def push(self, q: Array, v: Array) -> Array:
+        if q.ndim == 1:
+            return 0.5 * one_body.times(one_body.spin_matrix(q), v)
         return join(_spin(split(q), split(v)))
 
     def velocity(self, q: Array, rates: Array) -> Array:
+        if q.ndim == 1:
+            return 2.0 * one_body.back(one_body.spin_matrix(q), rates)
         return join(_turning(split(q), split(rates)))
 
     @property
@@ -191,24 +180,26 @@ class SO3(_Group):
         return jnp.eye(4)[0]
 
     def _cayley_velocity(self, x: Array, rates: Array) -> Array:
-        return join(_turn_velocity(split(x), split(rates)))
+        return one_body.Turn.of(x).velocity(rates)
 
     def _cayley_rates(self, x: Array, v: Array) -> Array:
-        return join(_turn_rates(split(x), split(v)))
+        return one_body.times(one_body.Turn.of(x).K, v)
 
     def _cayley_momentum(self, x: Array, p: Array) -> Array:
-        return join(_turn_rates(split(x), split(p), -1.0))
+        return one_body.back(one_body.Turn.of(x).K, p)
 
     def _cayley_bending(self, x: Array, rates: Array) -> Array:
-        return join(_turn_bending(split(x), split(rates)))
+        return one_body.Turn.of(x).bending(rates)
 
     def transport(self, v: Array, p: Array) -> Array:
-        return join(cross(split(p), split(v)))  # Euler: μ × ω
+        return one_body.cross(p, v)  # Euler: μ × ω
 
     def normalised(self, q: Array) -> Array:
-        return join(renormalise(split(q)))
+        return one_body.renormalised(q)
 
     def pull(self, q: Array, slope: Array) -> Array:
+        if q.ndim == 1:
+            return 0.5 * one_body.back(one_body.spin_matrix(q), slope)
         return join(_torque(split(q), split(slope)))
 
     def carried(self, q: Array, turning: Array, shifting: Array) -> Array:
@@ -251,6 +242,8 @@ class SE3(_Group):
         return cayley_shift(omega, gamma) if self._is_cayley else exponential_shift(omega, gamma)
 
     def retract(self, q: Array, delta: Array) -> Array:
+        if self._is_cayley and q.ndim == 1:
+            return one_body.moved(q, delta)
         parts, (omega, gamma) = split(q), _halves(delta)
         turn, shift = self._rotation(omega), self._shift(omega, gamma)
         return join(multiply(parts[:4], turn), add(parts[4:], rotate(parts[:4], shift)))
@@ -264,10 +257,16 @@ class SE3(_Group):
         return join(omega, exponential_momentum(scale(-1.0, omega), shift))
 
     def push(self, q: Array, v: Array) -> Array:
+        if q.ndim == 1:
+            spin = 0.5 * one_body.times(one_body.spin_matrix(q[:4]), v[:3])
+            return jnp.concatenate([spin, one_body.rotated(q[:4], v[3:])])
         parts, (omega, gamma) = split(q), _halves(v)
         return join(_spin(parts[:4], omega), rotate(parts[:4], gamma))
 
     def velocity(self, q: Array, rates: Array) -> Array:
+        if q.ndim == 1:
+            turning = 2.0 * one_body.back(one_body.spin_matrix(q[:4]), rates[:4])
+            return jnp.concatenate([turning, one_body.rotated(q[:4], rates[4:], -1.0)])
         parts, change = split(q), split(rates)
         return join(_turning(parts[:4], change[:4]), unrotate(parts[:4], change[4:]))
 
@@ -275,43 +274,30 @@ class SE3(_Group):
     def _identity(self) -> Array:
         return jnp.eye(7)[0]
 
-    # With s = (I − ½ω̂)⁻¹γ the velocity in the body is (I + ½ω̂)⁻¹(γ̇ + ½ω̇ × s).
-
     def _cayley_velocity(self, x: Array, rates: Array) -> Array:
-        (omega, gamma), (turning, shifting) = _halves(x), _halves(rates)
-        lever = cayley_shift(omega, gamma)
-        along = add(shifting, scale(0.5, cross(turning, lever)))
-        return join(_turn_velocity(omega, turning), cayley_shift(scale(-1.0, omega), along))
+        return one_body.rigid_velocity(x, rates)
 
     def _cayley_rates(self, x: Array, v: Array) -> Array:
-        (omega, gamma), (spin, speed) = _halves(x), _halves(v)
-        lever, turning = cayley_shift(omega, gamma), _turn_rates(omega, spin)
-        along = add(speed, scale(0.5, cross(omega, speed)))
-        return join(turning, add(along, scale(-0.5, cross(turning, lever))))
+        return one_body.rigid_rates(x, v)
 
     def _cayley_momentum(self, x: Array, p: Array) -> Array:
-        (omega, gamma), (mu, nu) = _halves(x), _halves(p)
-        lever = cayley_shift(omega, gamma)
-        turning = _turn_rates(omega, add(mu, scale(-0.5, cross(lever, nu))), -1.0)
-        return join(turning, add(nu, scale(-0.5, cross(omega, nu))))
+        return one_body.rigid_momentum(x, p)
 
     def _cayley_bending(self, x: Array, rates: Array) -> Array:
-        (omega, gamma), (turning, shifting) = _halves(x), _halves(rates)
-        along = add(shifting, scale(0.5, cross(turning, cayley_shift(omega, gamma))))
-        # u = (I + ½ω̂)⁻¹ along and ṡ = (I − ½ω̂)⁻¹ along, so (I + ½ω̂)u̇ = ½ω̇ × (ṡ − u).
-        apart = add(cayley_shift(omega, along), scale(-1.0, cayley_shift(scale(-1.0, omega), along)))
-        bending = cayley_shift(scale(-1.0, omega), scale(0.5, cross(turning, apart)))
-        return join(_turn_bending(omega, turning), bending)
+        return one_body.rigid_bending(x, rates)
 
     def transport(self, v: Array, p: Array) -> Array:
-        (omega, gamma), (mu, nu) = _halves(v), _halves(p)
-        return join(add(cross(mu, omega), cross(nu, gamma)), cross(nu, omega))  # Kirchhoff: μ × ω + ν × γ, ν × ω
+        mu, nu = one_body.cross_matrix(p[..., :3]), one_body.cross_matrix(p[..., 3:])
+        torque = one_body.times(mu, v[..., :3]) + one_body.times(nu, v[..., 3:])
+        return jnp.concatenate([torque, one_body.times(nu, v[..., :3])], axis=-1)  # Kirchhoff: μ × ω + ν × γ, ν × ω
 
     def normalised(self, q: Array) -> Array:
-        parts = split(q)
-        return join(renormalise(parts[:4]), parts[4:])
+        return jnp.concatenate([one_body.renormalised(q[..., :4]), q[..., 4:]], axis=-1)
 
     def pull(self, q: Array, slope: Array) -> Array:
+        if q.ndim == 1:
+            torque = 0.5 * one_body.back(one_body.spin_matrix(q[:4]), slope[:4])
+            return jnp.concatenate([torque, one_body.rotated(q[:4], slope[4:], -1.0)])
         parts, slopes = split(q), split(slope)
         return join(_torque(parts[:4], slopes[:4]), unrotate(parts[:4], slopes[4:]))
 

@@ -27,7 +27,7 @@ from jax.experimental import xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
 from carom.xla.probe import known_verdict, verdict
-from carom.xla.structure import without_unused
+from carom.xla.structure import count, without_unused
 
 # Primitives that XLA's CPU backend does not turn into plain code in place.
 _FOREIGN = frozenset(
@@ -66,9 +66,9 @@ _sealing: ContextVar[bool] = ContextVar("calls are sealed", default=True)
 _allowed: ContextVar[bool] = ContextVar("kernels are made", default=True)
 
 
-def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
-    """function(witness, *args), compiled as one kernel where that is possible. For computations that are not transformed any
-    further: under `vmap` or inside another loop XLA may refuse it, or abort.
+def single_kernel(function: Callable[..., Any], *args: Any, most: int | None = None) -> Any:
+    """function(witness, *args), compiled as one kernel where that is possible, and where it has `most` operations at most. For
+    computations that are not transformed any further: under `vmap` or inside another loop XLA may refuse it, or abort.
 
     The witness is one number computed from all arguments. The number of iterations of the function's loop has to depend on it
     (a witness that is not finite, say, ends the loop before it starts), and the function must not close over traced values.
@@ -88,7 +88,7 @@ def single_kernel(function: Callable[..., Any], *args: Any) -> Any:
         _inside.reset(token)
     closed = closed.replace(jaxpr=without_unused(closed.jaxpr))
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
-    if _enabled() and not _is_foreign(closed.jaxpr):
+    if _enabled() and not _is_foreign(closed.jaxpr) and (most is None or count(closed.jaxpr) <= most):
         kernel = tagged(inner, xla_cpu_small_call="true", inlineable="false")
         inner = jax.jit(lambda leaves: kernel(_computed(leaves)))
     return jax.tree.unflatten(jax.tree.structure(shape), inner(leaves))

@@ -77,12 +77,13 @@ def primitives_of(jaxpr: Any) -> set[str]:
 def operations(function: Callable[..., Any], *args: Any) -> int:
     """How many operations the results of a computation need; those in a loop count once."""
     jaxpr = jax.make_jaxpr(function)(*args).jaxpr
-    return _length(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0])
+    return count(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0])
 
 
-def _length(jaxpr: Any) -> int:
+def count(jaxpr: Any) -> int:
+    """The operations of a program that was traced; those in a loop count once."""
     inner = [list(inner_programs(eqn)) for eqn in jaxpr.eqns]
-    return sum(sum(map(_length, programs)) if programs else 1 for programs in inner)
+    return sum(sum(map(count, programs)) if programs else 1 for programs in inner)
 
 
 def lean(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
