@@ -45,14 +45,14 @@ def pure_run(given: Any, num_steps: int, max_impacts: int) -> Run:
         def pull(known: Any, cotangents: list[Any]) -> list[Any]:
             return _pull(whole(known[0]), known[1], cotangents, num_steps, max_impacts, moving)
 
-        return columns, linear_pair(push, pull, known, [tangents[0][i] for i in moving], columns)
+        return columns, linear_pair(push, pull, known, [_array(tangents[0][i]) for i in moving], columns)
 
     values.defjvp(derivative, symbolic_zeros=True)
     return eqx.combine(jax.tree.unflatten(shape, values(leaves, columns, chunk)), others)
 
 
 def _array(x: Any) -> Any:
-    """What JAX has found below a tracer may be a plain number, which would be part of the program."""
+    """What JAX has found below a tracer may be a plain number, which would be part of the program; so may a tangent."""
     return x if eqx.is_array(x) else np.asarray(x)
 
 
