@@ -24,8 +24,9 @@ def pure_run(given: Any, num_steps: int, max_impacts: int) -> Run:
     """`given`: method, system, params, q, v, t and dt."""
     arrays, rest = eqx.partition(given, eqx.is_array)
     leaves, tree = jax.tree.flatten(arrays)
-    whole = lambda leaves: eqx.combine(jax.tree.unflatten(tree, leaves), rest)  # noqa: E731
-    still = [_array(jax.lax.stop_gradient(x)) if isinstance(x, jax.core.Tracer) else x for x in leaves]
+    # Arrays, all of them: which leaves move is told by their places, and the programs below count again.
+    whole = lambda leaves: eqx.combine(jax.tree.unflatten(tree, [_array(x) for x in leaves]), rest)  # noqa: E731
+    still = [jax.lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x for x in leaves]
     out, chunk = _forwards(whole(still), num_steps, max_impacts)
     real, others = eqx.partition(out, eqx.is_inexact_array)
     columns, shape = jax.tree.flatten(real)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -54,6 +55,8 @@ _pair.multiple_results = True
 
 
 def _apply(*args, forward, backward, tree, count, shapes, inputs, given):
+    # JAX hands over numbers that it has written into a program (literals) as numbers: the functions were promised arrays.
+    args = [x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in args]
     moving = iter(args[count:])
     return forward(jax.tree.unflatten(tree, args[:count]), [next(moving) if there else None for there in given])
 

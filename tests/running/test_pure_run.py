@@ -66,6 +66,26 @@ def test_forwards_backwards_and_inside_other_computations_agree(folder):
     assert np.isclose(jax.jit(jax.grad(height, argnums=1))(1.0, 0.5), T, rtol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "slope",
+    [
+        lambda f, x: jax.jvp(f, (x,), (1.0,))[1],
+        lambda f, x: jax.linearize(f, x)[1](1.0),
+        lambda f, x: jax.vjp(f, x)[1](1.0)[0],
+        lambda f, x: jax.grad(jax.checkpoint(f))(x),
+        lambda f, x: jax.jit(jax.grad(jax.checkpoint(f)))(x),
+        lambda f, x: jax.jacfwd(jax.checkpoint(f))(x),
+        lambda f, x: jax.vmap(jax.grad(f))(jnp.array([x, 2 * x]))[0],
+    ],
+    ids=["jvp", "linearize", "vjp", "checkpoint", "checkpoint in jit", "forwards through a checkpoint", "vmap"],
+)
+def test_numbers_that_are_plain_or_written_into_a_program(slope):
+    """With respect to a parameter that is a plain number, beside others that JAX may hand over as literals: which of the leaves
+    move must not depend on that (through a checkpoint the slope was once that of another leaf)."""
+    gravity = lambda g: height(1.0, 0.0, g)  # noqa: E731
+    assert np.isclose(slope(gravity, 9.81), -0.5 * T**2, rtol=1e-13)
+
+
 def test_only_what_was_asked_for_goes_back(folder):
     """Of the columns of a run the way back is handed those that a loss has read."""
     handed = []
