@@ -43,6 +43,18 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture
+def kept_folder(tmp_path, monkeypatch):
+    """Finished programs in a folder of their own, as if carom had no other."""
+    from carom.kept import finished, keep, remember, surroundings
+
+    found = finished.Store(tmp_path / "finished")
+    monkeypatch.setattr(keep, "store", lambda: found)
+    monkeypatch.setattr(remember, "store", lambda: found)
+    monkeypatch.setattr(surroundings, "LOADED", float("inf"))  # whatever was edited shortly before the tests
+    return found
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """One browser for the tests of a file; see tests/browser.py."""

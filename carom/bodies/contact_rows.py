@@ -6,6 +6,7 @@ Both bodies feel an impulse at the same point of space, so that no impulse chang
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import sparse
@@ -90,18 +91,17 @@ def frames(normal: np.ndarray, dim: int) -> np.ndarray:
     return np.stack([normal, first, np.matmul(first[:, None], product)[:, 0]], axis=1)
 
 
-def _frames(scene: Scene, normal: np.ndarray) -> np.ndarray:
-    """`frames`, kept for the next step: on a floor the normals stay what they are."""
-    name = normal.tobytes()
-    known = scene.__dict__.get("_frames")
-    if known is None or known[0] != name:
-        known = scene.__dict__["_frames"] = (name, frames(normal, scene.dim))
-    return known[1]
+@lru_cache(maxsize=16)
+def _frames_of(normal: bytes, dim: int) -> np.ndarray:
+    """`frames`, kept for the next step: on a floor the normals stay what they are. Nobody may write into them."""
+    found = frames(np.frombuffer(normal).reshape(-1, 3), dim)
+    found.flags.writeable = False
+    return found
 
 
 def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:
     tangents = scene.dim - 1
-    frame = _frames(scene, contacts.normal)
+    frame = _frames_of(contacts.normal.tobytes(), scene.dim)
     a, b = np.repeat(contacts.a, 1 + tangents), np.repeat(contacts.b, 1 + tangents)
     turns = [(frame @ crossing(contacts.point - state.x[body])).reshape(-1, 3) for body in (contacts.a, contacts.b)]
     if not len(joints):

@@ -10,6 +10,7 @@ at each step stays where it is. Whatever comes out is judged by the same certifi
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ from carom.bodies.once import once
 from carom.bodies.quaternions import lengths
 from carom.numerics.friction import cones
 from carom.numerics.friction.problem import project_coulomb
+
+Found = tuple[np.ndarray, float, int]  # impulses, their certificate, and the steps it took
 
 MOST_ROWS = 130
 STEPS = 30
@@ -94,7 +97,7 @@ def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
     return p
 
 
-def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, float, int]:
+def solve_small(problem: Dense, start: np.ndarray | None) -> Found:
     """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Where pivots are quick,
     steps that go round in circles are given up soon."""
     patience = PATIENCE if len(problem.q) <= FEW_ROWS else STEPS
@@ -104,16 +107,21 @@ def solve_small(problem: Dense, start: np.ndarray | None) -> tuple[np.ndarray, f
     return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=patience)
 
 
-def from_gradient(problem: Dense) -> tuple[np.ndarray, float, int]:
+def from_gradient(problem: Dense) -> Found:
     """The same from a projected gradient method, with other and other λ."""
     begin = projected_gradient(problem)
-    best, least, taken = begin, np.inf, GRADIENT_STEPS
-    for proximal in PROXIMAL:
-        r, residual, steps = newton(problem, begin, proximal)
+    best, least, taken = best_of((newton(problem, begin, proximal) for proximal in PROXIMAL), (begin, np.inf), GOOD)
+    return best, least, taken + GRADIENT_STEPS
+
+
+def best_of(tries: Iterable[Found], known: tuple[np.ndarray, float], goal: float) -> Found:
+    """The best of what is known and of the tries, which end with the first whose certificate is below the goal."""
+    (best, least), taken = known, 0
+    for r, residual, steps in tries:
         taken += steps
         if residual < least:
             best, least = r, residual
-        if least <= GOOD:
+        if least <= goal:
             break
     return best, least, taken
 
@@ -169,9 +177,7 @@ class Stretched:
         return matrix
 
 
-def newton(
-    problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], patience: int = STEPS
-) -> tuple[np.ndarray, float, int]:
+def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], patience: int = STEPS) -> Found:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
     without a better one."""
     best, least = start, problem.residual(start)

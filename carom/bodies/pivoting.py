@@ -14,7 +14,7 @@ so a step along z ends where the first contact has nothing left to give.
 
 import numpy as np
 
-from carom.bodies.dense_newton import GOAL, Dense, Stretched
+from carom.bodies.dense_newton import GOAL, Dense, Stretched, best_of
 from carom.numerics.friction import cones
 
 OPEN, STICK, SLIDE = 0, 1, 2
@@ -27,15 +27,8 @@ NOISE = 1e-14  #    relative to q: what is wrong by less than this is rounding
 def pivot(problem: Dense, start: np.ndarray, goal: float = GOAL) -> tuple[np.ndarray, float, int]:
     """(1) from `start`: the best impulses met, their certificate, and the number of steps. Which λ does not lead into a circle
     cannot be known before: both are tried, until the certificate is below the goal."""
-    best, least, taken = start, problem.residual(start), 0
-    for proximal in PROXIMAL:
-        r, residual, steps = _search(problem, start, proximal)
-        taken += steps
-        if residual < least:
-            best, least = r, residual
-        if least <= goal:
-            break
-    return best, least, taken
+    tries = (_search(problem, start, proximal) for proximal in PROXIMAL)
+    return best_of(tries, (start, problem.residual(start)), goal)
 
 
 def _search(problem: Dense, start: np.ndarray, proximal: float) -> tuple[np.ndarray, float, int]:

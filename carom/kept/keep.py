@@ -127,9 +127,8 @@ def _kind(leaves: list[Any], tree: Any) -> Any:
     for leaf in leaves:
         if isinstance(leaf, jax.core.Tracer):
             return None
-        if isinstance(
-            leaf, jax.Array
-        ):  # what numpy holds at the start of a run, JAX holds after its first part: one program for both
+        if isinstance(leaf, jax.Array):
+            # What numpy holds at the start of a run, JAX holds after its first part: one program for both.
             here = leaf.devices() == home
             kind += leaf.shape, leaf.dtype, leaf.weak_type, None if here else leaf.sharding
         elif isinstance(leaf, (np.ndarray, np.generic)):

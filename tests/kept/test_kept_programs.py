@@ -40,13 +40,8 @@ class Thing(eqx.Module):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A store of its own, as if carom had a folder."""
-    found = storing.Store(tmp_path / "finished")
-    monkeypatch.setattr(keeping, "store", lambda: found)
-    monkeypatch.setattr(remember, "store", lambda: found)
-    monkeypatch.setattr(surroundings, "LOADED", float("inf"))  # whatever was edited shortly before the tests
-    return found
+def folder(kept_folder):
+    return kept_folder
 
 
 def compute(thing, q):

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 
 import carom
-from carom.kept import finished as storing
-from carom.kept import keep as keeping
-from carom.kept import remember, surroundings
 from carom.running import pure_run
 
 STEPS, DT, T = 20, 0.01, 0.2
@@ -30,14 +27,10 @@ def height(*given):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A store of its own, and programs that nobody has made yet: another process."""
-    found = storing.Store(tmp_path / "finished")
-    monkeypatch.setattr(keeping, "store", lambda: found)
-    monkeypatch.setattr(remember, "store", lambda: found)
-    monkeypatch.setattr(surroundings, "LOADED", float("inf"))  # whatever was edited shortly before the tests
+def folder(kept_folder):
+    """Programs that nobody has made yet: another process."""
     forget()
-    yield found
+    yield kept_folder
     forget()
 
 
