@@ -79,7 +79,7 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait(self, script: str, seconds: float = 60) -> Any:
+    def wait(self, script: str, seconds: float = 90) -> Any:
         """Until an expression is true."""
         deadline = time.monotonic() + seconds
         while not (value := self.run(script)):

@@ -10,8 +10,10 @@ from browser import Browser
 from carom.live.live_page import LivePage
 from carom.live.served import ServedPage
 
+PATIENCE = 90.0  # seconds, for what takes a moment on a quiet machine
 
-def until(ask: Callable[[], object], seconds: float = 30.0) -> None:
+
+def until(ask: Callable[[], object], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not ask():
         assert time.monotonic() < deadline, "it did not happen"
@@ -27,21 +29,33 @@ def visit(
     browser.size(width, height)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
     browser.call("Page.navigate", url=page.address)
-    browser.wait(f"!!document.querySelector('canvas') && !!document.querySelector('{ready}')", 40)
+    browser.wait(f"!!document.querySelector('canvas') && !!document.querySelector('{ready}')", PATIENCE)
     until(lambda: page.clients >= 1)
 
 
+def _button(browser: Browser, name: str) -> str:
+    """An expression for a button, once it is there: "Pause" comes a frame after "Play" was pressed."""
+    found = f"[...document.querySelectorAll('button')].find(b => b.textContent.trim() === {json.dumps(name)})"
+    browser.wait(f"!!{found}", PATIENCE)
+    return found
+
+
 def button(browser: Browser, name: str) -> None:
-    browser.run(f"[...document.querySelectorAll('button')].find(b => b.textContent.trim() === {json.dumps(name)}).click()")
+    browser.run(f"{_button(browser, name)}.click()")
 
 
 def slide(browser: Browser, name: str, keys: list[str]) -> None:
     """Move a slider as the keyboard does."""
     handle = f"document.querySelector('[role=slider][aria-label={json.dumps(name)}]')"
-    browser.wait(f"!!{handle}", 40)  # the panel comes after the scene
+    browser.wait(f"!!{handle}", PATIENCE)  # the panel comes after the scene
     browser.run(f"{handle}.focus()")
     for key in keys:
         press(browser, key, key, {"Home": 36, "End": 35}[key])
+
+
+def focus(browser: Browser, name: str) -> None:
+    """Put the keyboard on a button."""
+    browser.run(f"{_button(browser, name)}.focus()")
 
 
 def press(browser: Browser, key: str, code: str, number: int) -> None:
@@ -50,7 +64,7 @@ def press(browser: Browser, key: str, code: str, number: int) -> None:
 
 
 def says(browser: Browser, text: str) -> None:
-    browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", 40)
+    browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", PATIENCE)
 
 
 def on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:

@@ -43,7 +43,7 @@ class Panel:
     def _time_controls(self) -> None:
         gui, player = self.gui, self.player
         self.button = gui.add_button("Play")
-        self.button.on_click(lambda _: player.play())
+        self.button.on_click(lambda _: player.play(self.button.label == "Play"))  # what it says, not the opposite of what is
         span = max(player.end - player.start, 1e-9)
         self.time = gui.add_slider("time", player.start, player.start + span, span / 2000, player.start)
         self.time.on_update(self._scrubbed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from accessible import controls, moving, pale, prefer, tab_through
 from browser import needs_browser
-from live_pages import press, until, visit
+from live_pages import button, focus, press, slide, until, visit
 
 import carom
 from carom.live.gallery import write_gallery
@@ -106,7 +106,7 @@ def test_a_choice_is_made_by_the_keyboard_and_nothing_moves_by_itself(browser, f
 def test_a_live_page_can_be_read(browser, played, dark):
     visit(browser, played.page, dark=dark, width=900, height=900)
     theme = "dark" if dark else "light"
-    browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{theme}'", 30)
+    browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{theme}'")
     browser.wait("!!document.querySelector('[role=slider][aria-label=gravity]')")
     until(lambda: pale(browser)[0] > 20)
     count, bad = pale(browser)
@@ -134,6 +134,31 @@ def test_all_controls_of_a_live_page_are_reached_by_the_keyboard(browser, played
         until(lambda key=key: (played.ground.player.now > 0) == (key == "l"))  # a step on, and back
 
 
+@needs_browser
+def test_a_key_does_what_the_control_in_focus_does_and_nothing_else(browser, played):
+    """Home on a slider of gravity went to the start of the motion too, and paused it; Space on a button also played."""
+    player = played.ground.player
+    visit(browser, played.page, width=900, height=900)
+    button(browser, "Play")
+    until(lambda: player.playing and player.now > 0)
+    slide(browser, "gravity", ["Home"])
+    until(lambda: played.ground.values["gravity"] == 0.0)
+    button(browser, "Pause")  # a click after the key: all that the key did has been done
+    until(lambda: not player.playing)
+    assert player.now > 0
+    focus(browser, "Restart")
+    press(browser, " ", "Space", 32)
+    until(lambda: player.now == 0.0)
+    button(browser, "Add a body")
+    until(lambda: len(player.footage.bodies) == 4 or played.ground.message)
+    assert not player.playing
+    browser.run("document.activeElement.blur()")
+    press(browser, " ", "Space", 32)  # control: nothing has the focus, and the page's own keys work
+    until(lambda: player.playing)
+    press(browser, "Home", "Home", 36)
+    until(lambda: not player.playing and player.now == 0.0)
+
+
 class Store:
     """A sweep that has just begun."""
 
@@ -152,5 +177,5 @@ def test_a_sweep_can_be_read_on_a_phone(browser):
         page.look(Store())
         for dark in (False, True):
             visit(browser, page, dark=dark, width=PHONE, height=800, ready="[data-carom-done]")
-            browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{'dark' if dark else 'light'}'", 30)
+            browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{'dark' if dark else 'light'}'")
             assert pale(browser)[1] == [] and browser.run("document.documentElement.scrollWidth") <= PHONE

@@ -74,7 +74,7 @@ def test_it_plays_and_a_knob_changes_the_motion(browser, played, tmp_path):
     visit(browser, page)
     button(browser, "Play")
     until(lambda: ground.player.playing and ground.player.now > 0.3)
-    browser.wait("/t = 0[.][^0]/.test(document.querySelector('textarea').value)", 30)
+    browser.wait("/t = 0[.][^0]/.test(document.querySelector('textarea').value)")
     button(browser, "Pause")
     until(lambda: not ground.player.playing)
     slide(browser, "gravity", ["End"])
@@ -123,7 +123,7 @@ def test_a_dragged_body_follows(browser):
 
 def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
     visit(browser, page, width=900)  # the panel must not lie over the particle
-    browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1", 40)  # viser fades in its scene
+    browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
     time.sleep(1.0)  # its camera is told to the server where it is, not where it is going
     place = on_screen(page, ground.player.footage.centre(0, ground.player.now))
     ground.player.speed = 0.25
@@ -136,14 +136,14 @@ def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
         y = place[1] + (high[1] - place[1]) * k / 10
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=y, button="left", buttons=1)
         time.sleep(0.1)
-    until(lambda: ground.hand is not None, 60)
+    until(lambda: ground.hand is not None)
     for player in ground.players:
         player.play(True)
-    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1, 60)  # against gravity
+    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1)  # against gravity
     browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=place[0], y=high[1], button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)
     top = ground.player.footage.centre(0, ground.player.now)[2]
-    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < top - 0.1, 60)  # let go, it falls
+    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < top - 0.1)  # let go, it falls
     ground.player.play(False)
     ground.player.speed = 1.0
 

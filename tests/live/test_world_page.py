@@ -40,7 +40,7 @@ def test_a_scene_plays_and_a_body_is_added_by_a_button(browser, played):
     until(lambda: ground.player.now > 0.2)
     button(browser, "Add a body")
     until(lambda: "added 1" in ground.player.footage.bodies and not ground.message)
-    until(lambda: len(ground.player.footage.hits) > 0, 60)  # it falls on what is there
+    until(lambda: len(ground.player.footage.hits) > 0)  # it falls on what is there
     says(browser, "added 1")
     slide(browser, "gravity", ["Home"])
     until(lambda: float(ground.takes[0].scene.gravity[2]) == 0.0)
@@ -59,7 +59,7 @@ def test_a_body_of_a_world_is_dragged_by_the_mouse(browser):
 def _drag(browser: Browser, page: PlayPage) -> None:
     ground = page.ground
     visit(browser, page.page, width=900)  # the panel must not lie over the ball
-    browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1", 40)
+    browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")
     time.sleep(1.0)  # the camera is told to the server where it is, not where it is going
     ground.player.follow = None
     x, y = on_screen(page.page, ground.player.footage.centre(0, ground.player.now))
@@ -69,13 +69,13 @@ def _drag(browser: Browser, page: PlayPage) -> None:
     for k in range(1, 11):
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y - 9 * k, button="left", buttons=1)
         time.sleep(0.1)
-    until(lambda: ground.hand is not None, 60)
+    until(lambda: ground.hand is not None)
     assert ground.hand[0] == 0
     ground.player.play(True)
-    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > 0.7, 60)  # lifted from the floor
+    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > 0.7)  # lifted from the floor
     browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y - 90, button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)
-    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < 0.51, 60)  # let go, it falls
+    until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < 0.51)  # let go, it falls
     assert ground.player.footage.centre(1, ground.player.now)[2] == pytest.approx(0.5, abs=1e-6)  # the other one was not touched
 
 

@@ -52,6 +52,16 @@ const soft = (() => {
     setTimeout(() => { waiting = false; look(); }, 150);
   }).observe(document.documentElement, { childList: true, subtree: true });
 })();
+// A key that moves or presses the control that has the focus does that alone: Home on the slider of gravity is no wish to see the start,
+// and Space on "Restart" none to pause. The page's own keys are heard above the body, where such a key does not arrive.
+(() => {
+  const own = "button, a, input, select, textarea, [role=slider], [role=option], [role=tab], [role=checkbox]";
+  const keep = (event) => {
+    if ([" ", "Home", "End"].includes(event.key) && event.target.closest?.(own)) event.stopPropagation();
+  };
+  const listen = () => document.body.addEventListener("keydown", keep);
+  if (document.body) listen(); else addEventListener("DOMContentLoaded", listen);
+})();
 // What this page has seen so far, and how long a picture takes it, said four times a second: the server sends no more than the slowest
 // page can draw.
 (() => {
