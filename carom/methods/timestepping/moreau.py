@@ -15,8 +15,8 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
-from carom.system.near import Near, near_contacts
-from carom.system.touching import STICKING, ContactRows
+from carom.system.contacts_as_rows import STICKING, ContactRows
+from carom.system.contacts_in_step import Near, near_contacts
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20

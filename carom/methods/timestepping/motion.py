@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.method import ImpactTable, Method, StepEnd, StepRecord, StepStart
 from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK
 from carom.numerics.linalg import matmul, matvec, solve
+from carom.system.contacts_as_rows import ContactRows
+from carom.system.contacts_in_step import Near, NearContacts
 from carom.system.euler_poincare import chart_acceleration
 from carom.system.mechanics import Mechanics
-from carom.system.near import Near, NearContacts
-from carom.system.touching import ContactRows
 from carom.xla.structure import depends_on
 from carom.xla.trees import write_row
 
