@@ -1,4 +1,4 @@
-"""A run in chunks: a compiled program called from the host, with progress, bounded memory and everything kept when something fails."""
+"""A run in chunks: a compiled program called from the host, with progress, bounded memory, and all kept when something fails."""
 
 import signal
 import threading
