@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kinds import turned
+from kinds import rotations, turned
 
 import carom
 from carom.methods.variational.group_flow import _Path, group_lagrangian
+from carom.xla.structure import operations
 
 PRODUCT = carom.Product(carom.SO3("exponential"), carom.Euclidean(2))
 CASES = [
@@ -95,3 +96,12 @@ def test_velocity_along_a_straight_line(space):
     _, W = _start(space, 2)
     found, wanted = jax.jit(lambda s: (space.straight_velocity(W, s), space.chart_velocity(s * W, W)))(0.7)
     np.testing.assert_allclose(found, wanted, atol=1e-13)
+
+
+def test_a_step_of_a_rigid_body_is_a_short_program():
+    """What compiling costs. As derivatives of the discrete Lagrangian it was 4,200 operations, a third of a compiled ensemble."""
+    kind = rotations()
+    mechanics = kind.system.bind(kind.params, len(kind.q0))
+    flow = carom.Trapezoidal().flow(mechanics, without_energy=True)
+    found = operations(lambda q, p: flow(q, p, T, H), jnp.asarray(kind.q0), jnp.asarray(kind.v0))
+    assert 500 < found < 2200  # 1,500, and room for other versions of JAX
