@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from carom.captured import Frozen, freeze
+from carom.closures import Frozen, freeze
 from carom.errors import InputError
 
 

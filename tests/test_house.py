@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From the ground up: a module imports from lines above its own, or from its own package.
 LAYERS = [
-    {"errors", "captured", "numerics", "xla"},
+    {"errors", "closures", "numerics", "xla"},
     {"kept"},
     {"named"},
     {"spaces"},

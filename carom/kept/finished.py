@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from carom.captured.lasting import Unsure
+from carom.closures.lasting import Unsure
 from carom.kept.surroundings import constants, sources, unchanged
 from carom.xla.machine import environment
 from carom.xla.programs import program_cache

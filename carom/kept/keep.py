@@ -4,7 +4,7 @@
     def probe(system, params, q, v, t): …
 
 Called with another kind of arguments (functions and numbers that are static, shapes, types) it looks for a finished program under
-a key of everything that tracing could see: the arguments (`carom.captured.lasting`), carom itself and what it stands on
+a key of everything that tracing could see: the arguments (`carom.closures.lasting`), carom itself and what it stands on
 (`carom.kept.surroundings`). A program that is found is loaded, in some hundredths of a second, and nothing is traced. Otherwise
 the function is traced and compiled as `equinox.filter_jit` does, and the program is kept. Where the key cannot be sure, or nothing
 may be kept, it is `equinox.filter_jit`.
@@ -20,7 +20,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from carom.captured.lasting import Unsure, lasting
+from carom.closures.lasting import Unsure, lasting
 from carom.kept.finished import Finished, Store, store
 from carom.kept.surroundings import constants_of, surroundings, trace_context
 from carom.xla.kernel import how_traced

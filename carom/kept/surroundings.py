@@ -21,8 +21,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.captured.lasting import Unsure
-from carom.captured.reading import installed
+from carom.closures.lasting import Unsure
+from carom.closures.reading import installed
 from carom.xla.kernel import how_traced, kernel_state
 from carom.xla.machine import versions
 from carom.xla.programs import LOADED

@@ -277,7 +277,8 @@ def _together(method, system, assembly, inputs: LaneInputs, states: LaneStates, 
 
 @keep
 def _one_by_one(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
-    """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that."""
+    """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that. The energies are part of
+    it: for all lanes at once, beside the kernel, the elimination of one mass matrix is a hundred small programs to compile."""
     arrays, functions = eqx.partition((method, system), eqx.is_array)
 
     def run(witness, arrays, inputs, states, until):
@@ -286,11 +287,13 @@ def _one_by_one(method, system, assembly, inputs: LaneInputs, states: LaneStates
         return _lane_by_lane(method, system, assembly, inputs, states, until, sizes.longest)
 
     args = (arrays, inputs, states, jnp.asarray(until))
-    states = single_kernel(run, *args) if "one kernel" in method.offers else run(jnp.zeros(()), *args)
-    return states, _energies(system, assembly, inputs, states)
+    return single_kernel(run, *args) if "one kernel" in method.offers else run(jnp.zeros(()), *args)
 
 
-def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: LaneStates, until, longest: int) -> LaneStates:
+def _lane_by_lane(
+    method: Method, system, assembly, inputs: LaneInputs, states: LaneStates, until, longest: int
+) -> tuple[LaneStates, Float[Array, " lanes"]]:
+    """The lanes one after the other, and their energies at the end."""
     rows = ROWS + method.impacts_reserved
 
     def lane(args):
@@ -311,7 +314,8 @@ def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: 
             control = () if system.controller is None else chunk.state.control
             return LaneStates(chunk.state.q, chunk.state.p, taken, hits, status, control)
 
-        return jax.lax.while_loop(going, go_on, one)
+        one = jax.lax.while_loop(going, go_on, one)
+        return one, _energy(system, params, one.q, one.p, inputs.t0 + one.step * dt)
 
     first = lambda tree: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), tree)  # noqa: E731
     steps = jnp.broadcast_to(inputs.dt, states.step.shape)
@@ -321,8 +325,11 @@ def _lane_by_lane(method: Method, system, assembly, inputs: LaneInputs, states: 
 
 def _energies(system, assembly, inputs: LaneInputs, states: LaneStates) -> Float[Array, " lanes"]:
     def one(inputs: LaneInputs, q, p, step):
-        m = system.bind(assembly(inputs.shared, inputs.each), q.shape[0])
-        t = inputs.t0 + step * inputs.dt
-        return m.energy(q, m.velocity(q, p, t), t)
+        return _energy(system, assembly(inputs.shared, inputs.each), q, p, inputs.t0 + step * inputs.dt)
 
     return over_lanes(one, [inputs.varies, True, True, True])(inputs, states.q, states.p, states.step)
+
+
+def _energy(system, params, q, p, t) -> Float[Array, ""]:
+    m = system.bind(params, q.shape[0])
+    return m.energy(q, m.velocity(q, p, t), t)

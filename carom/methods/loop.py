@@ -8,7 +8,7 @@ and again. The tight loop holds no branch: what it costs is the method's own ste
 taken: the caller finds out how long it has to be. On rotations each step is taken in a chart
 around the configuration where it starts (`carom.system.charts`). A step that needs more rows than the table has left is not
 taken: the caller goes on with an empty table, or a longer one. So it is with contacts: those that take part in a step are gathered
-in a table (`carom.system.near`), and a step that needs more of them than that has room for is not taken.
+in a table (`carom.system.contacts_in_step`), and a step that needs more of them than that has room for is not taken.
 """
 
 import sys

@@ -24,22 +24,31 @@ def newton(residual: Callable[[Array], Array], guess: Float[Array, " n"], max_it
     """
     eps = float(jnp.finfo(guess.dtype).eps)
 
+    def slope_and_value(x):
+        value = residual(x)
+        return value, value
+
+    differentiate = jax.jacfwd(slope_and_value, has_aux=True)
+
     def unfinished(carry):
-        _, size, last, count = carry
+        _, size, last, count, _ = carry
         # Quadratic convergence ends at rounding: stop when the update is there, or no longer shrinks near it.
         return (count < max_iterations) & (size > 4 * eps) & ~((size < 1e3 * eps) & (size >= last))
 
     def improve(carry):
-        x, size, _, count = carry
-        update = solve(jax.jacfwd(residual)(x), residual(x))
+        x, size, _, count, _ = carry
+        jacobian, value = differentiate(x)
+        update = solve(jacobian, value)
         x = x - update
-        return x, jnp.max(jnp.abs(update)) / (jnp.max(jnp.abs(x)) + 1e-300), size, count + 1
+        return x, jnp.max(jnp.abs(update)) / (jnp.max(jnp.abs(x)) + 1e-300), size, count + 1, jacobian
 
     @held_fixed
     def solved(guess):
-        large = jnp.asarray(jnp.inf, guess.dtype)
-        x, size, _, _ = jax.lax.while_loop(unfinished, improve, (guess, large, large, 0))
-        return x, size, jax.jacfwd(residual)(x)
+        large, n = jnp.asarray(jnp.inf, guess.dtype), guess.shape[0]
+        start = (guess, large, large, 0, jnp.zeros((n, n), guess.dtype))
+        # The Jacobian of the last iteration is that of the root, up to the last update, which is at rounding.
+        x, size, _, _, jacobian = jax.lax.while_loop(unfinished, improve, start)
+        return x, size, jacobian
 
     x, size, jacobian = solved(guess)
     x = x - solve(jacobian, residual(x))

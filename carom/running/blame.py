@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.named import Named
-from carom.running.laws_of_speed import OUTSIDE
+from carom.running.contact_checks import OUTSIDE
 from carom.system.system import System
 
 AHEAD = (0.0, 0.5, 1.0, 2.0)  # of a step beyond the last good state

@@ -14,7 +14,7 @@ from carom.kept.remember import remembered
 from carom.named import frozen, traced_in
 from carom.results.solution import Solution
 from carom.running.admissible import Here, check_constraints, find_massless, look
-from carom.running.laws_of_speed import check_laws, check_slips
+from carom.running.contact_checks import check_laws, check_slips
 from carom.running.options import check_system, check_untraced, number
 from carom.running.probes import check_joints, check_mass, check_signs
 from carom.running.tracing import check_functions, explained

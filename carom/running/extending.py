@@ -9,7 +9,7 @@ from carom.methods.stops import stops_of
 from carom.named import frozen
 from carom.results.solution import Solution
 from carom.running.checks import problem_of
-from carom.running.host_loop import Asked, March
+from carom.running.chunked_run import Asked, March
 from carom.running.instants import time_grid
 from carom.running.options import check_method
 from carom.running.progress import Bar

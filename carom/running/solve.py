@@ -15,7 +15,7 @@ from carom.results.solution import Solution
 from carom.results.store import checksum
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import check_problem, check_step, needs_of
-from carom.running.host_loop import Asked, March, Snapshot
+from carom.running.chunked_run import Asked, March, Snapshot
 from carom.running.instants import time_grid
 from carom.running.options import check_memory, check_options
 from carom.running.progress import Bar

@@ -14,7 +14,7 @@ the Cayley map has D = K⁻¹ = (I − ½ω̂)/c, D⁻¹ = K, D⁻ᵀ = Kᵀ on 
 with ξ = (ω, γ) the lever is s = (I − ½ω̂)⁻¹γ, and the velocity in the body (I + ½ω̂)⁻¹(γ̇ + ½ω̇ × s).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -136,6 +136,21 @@ def moved(q: Float[Array, "*nodes 7"], delta: Float[Array, "*nodes 6"]) -> Float
     """q τ(δ) on SE(3)."""
     here, turn = q[..., :4], Turn.of(delta[..., :3])
     return jnp.concatenate([product(here, turn.quaternion), q[..., 4:] + rotated(here, turn.ahead(delta[..., 3:]))], axis=-1)
+
+
+def turning_along(omega: Float[Array, "*nodes 3"], s: Any) -> Float[Array, "*nodes 3"]:
+    """D(sω) ω on SO(3): slower than ω, in its direction."""
+    half = 0.5 * s * omega
+    return omega / (1.0 + lax.expand_dims(_total(half * half, -1), (half.ndim - 1,)))
+
+
+def moving_along(xi: Float[Array, "*nodes 6"], s: Any) -> Float[Array, "*nodes 6"]:
+    """D(sξ) ξ on SE(3): with a = ½sω the two inverses are (I + â)⁻¹(I − â)⁻¹ = (I − â²)⁻¹ = (I + aaᵀ)/c."""
+    omega, gamma = xi[..., :3], xi[..., 3:]
+    half = 0.5 * s * omega
+    along = gamma + half * lax.expand_dims(_total(half * gamma, -1), (half.ndim - 1,))
+    slower = 1.0 / (1.0 + lax.expand_dims(_total(half * half, -1), (half.ndim - 1,)))
+    return slower * jnp.concatenate([omega, along], axis=-1)
 
 
 def rigid_velocity(x: Float[Array, "*nodes 6"], rates: Float[Array, "*nodes 6"]) -> Float[Array, "*nodes 6"]:

@@ -78,6 +78,9 @@ class _Group(Space):
             return _each_node(lambda x, w: self._by_derivative(x) @ w, x, rates)
         return self._cayley_velocity(x, rates)
 
+    def straight_velocity(self, W: Array, s: Array) -> Array:
+        return self._cayley_straight(W, s) if self._is_cayley else W  # the exponential of a line is a subgroup
+
     def chart_rates(self, x: Array, v: Array) -> Array:
         if not self._is_cayley:
             return _each_node(lambda x, v: jnp.linalg.solve(self._by_derivative(x), v), x, v)
@@ -95,6 +98,9 @@ class _Group(Space):
 
     @abstractmethod
     def _cayley_velocity(self, x: Array, rates: Array) -> Array: ...
+
+    @abstractmethod
+    def _cayley_straight(self, W: Array, s: Array) -> Array: ...
 
     @abstractmethod
     def _cayley_rates(self, x: Array, v: Array) -> Array: ...
@@ -181,6 +187,9 @@ class SO3(_Group):
 
     def _cayley_velocity(self, x: Array, rates: Array) -> Array:
         return one_body.Turn.of(x).velocity(rates)
+
+    def _cayley_straight(self, W: Array, s: Array) -> Array:
+        return one_body.turning_along(W, s)
 
     def _cayley_rates(self, x: Array, v: Array) -> Array:
         return one_body.times(one_body.Turn.of(x).K, v)
@@ -276,6 +285,9 @@ class SE3(_Group):
 
     def _cayley_velocity(self, x: Array, rates: Array) -> Array:
         return one_body.rigid_velocity(x, rates)
+
+    def _cayley_straight(self, W: Array, s: Array) -> Array:
+        return one_body.moving_along(W, s)
 
     def _cayley_rates(self, x: Array, v: Array) -> Array:
         return one_body.rigid_rates(x, v)

@@ -74,6 +74,10 @@ class Space(eqx.Module):
     def chart_velocity(self, x: Float[Array, " dim"], rates: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """D(x) ẋ: the velocity of retract(c, x(t)), the same for all c."""
 
+    def straight_velocity(self, W: Float[Array, " dim"], s: Float[Array, ""]) -> Float[Array, " dim"]:
+        """D(sW) W: the velocity of retract(c, s W) while s grows with rate 1."""
+        return self.chart_velocity(s * W, W)
+
     @abstractmethod
     def chart_rates(self, x: Float[Array, " dim"], v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """D(x)⁻¹ v."""
@@ -170,6 +174,9 @@ class Euclidean(Space):
     def chart_velocity(self, x: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
         return rates
 
+    def straight_velocity(self, W: Float[Array, " n"], s: Float[Array, ""]) -> Float[Array, " n"]:
+        return W
+
     def chart_rates(self, x: Float[Array, " n"], v: Float[Array, " n"]) -> Float[Array, " n"]:
         return v
 
@@ -249,6 +256,9 @@ class Power(Space):
     def chart_velocity(self, x: Array, rates: Array) -> Array:
         return self.space.chart_velocity(self._nodes(x), self._nodes(rates)).reshape(-1)
 
+    def straight_velocity(self, W: Array, s: Array) -> Array:
+        return self.space.straight_velocity(self._nodes(W), s).reshape(-1)
+
     def chart_rates(self, x: Array, v: Array) -> Array:
         return self.space.chart_rates(self._nodes(x), self._nodes(v)).reshape(-1)
 
@@ -327,6 +337,10 @@ class Product(Space):
 
     def chart_velocity(self, x: Array, rates: Array) -> Array:
         return self._join("chart_velocity", self._each("dim", x, rates))
+
+    def straight_velocity(self, W: Array, s: Array) -> Array:
+        parts = zip(self.spaces, self._each("dim", W), strict=True)
+        return jnp.concatenate([space.straight_velocity(part[0], s) for space, part in parts])
 
     def chart_rates(self, x: Array, v: Array) -> Array:
         return self._join("chart_rates", self._each("dim", x, v))

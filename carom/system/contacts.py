@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from carom.errors import InputError
 from carom.named import Named
+from carom.system.contacts_as_rows import ContactRows
 from carom.system.functions import Functions
-from carom.system.touching import ContactRows
 
 
 class Contacts(ContactRows):
@@ -95,7 +95,7 @@ class Contacts(ContactRows):
 
     @property
     def room(self) -> int:
-        """How many contacts may take part in a step or an impact: see `carom.system.near`."""
+        """How many contacts may take part in a step or an impact: see `carom.system.contacts_in_step`."""
         return max(1, self.functions.contact_rows // (1 + self.slip_dim))
 
     @property

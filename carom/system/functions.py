@@ -24,7 +24,7 @@ class Functions:
     """
 
     is_chart = False
-    contact_rows = sys.maxsize  # there is room for in a step: see carom/system/near.py
+    contact_rows = sys.maxsize  # there is room for in a step: see carom/system/contacts_in_step.py
 
     def __init__(self, system: Any, params: Any, dim: int):
         self.system, self.params = system, params

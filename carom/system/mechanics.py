@@ -26,9 +26,9 @@ from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.numerics.newton import damped_newton, scalar_root
 from carom.system.charts import chart_around
 from carom.system.contacts import Contacts
+from carom.system.contacts_in_step import NearContacts, pick
 from carom.system.functions import Functions
 from carom.system.massless import massless_velocity
-from carom.system.near import NearContacts, pick
 from carom.system.splitting import Splitting, split
 from carom.xla.structure import depends_on
 
@@ -132,7 +132,7 @@ class Mechanics(abc.ABC):
         return self.contacts.gap_rounding(q, v, t, dt)
 
     def make_room(self, contact_rows: int) -> None:
-        """For contacts that take part in a step or an impact (`carom.system.near`); without it, there is room for all."""
+        """For contacts that take part in a step or an impact (`carom.system.contacts_in_step`); otherwise there is room for all."""
         self.functions.contact_rows = contact_rows
 
     def place(self, q, p) -> tuple[Float[Array, " size"], Float[Array, " dim"]]:

@@ -85,7 +85,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
 
 
 def test_ctrl_c_shows_and_writes_what_there_is(tmp_path, monkeypatch, ctrl_c):
-    solver = sys.modules["carom.running.host_loop"]
+    solver = sys.modules["carom.running.chunked_run"]
     real = solver._chunk._jitted
     press = lambda *arguments: (os.kill(os.getpid(), signal.SIGINT), real(*arguments))[1]  # noqa: E731
     monkeypatch.setattr(solver.March, "compile", lambda march: None)

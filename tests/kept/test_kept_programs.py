@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import carom
-from carom.captured import freeze
+from carom.closures import freeze
 from carom.kept import finished as storing
 from carom.kept import keep as keeping
 from carom.kept import remember, surroundings
@@ -108,7 +108,7 @@ class TestWhatTracingSeesIsPartOfTheKey:
     def test_captured_numbers(self, folder):
         """Through the whole of `solve`: a body falls by ½ g t², exactly with this rule."""
         global gravity
-        program = sys.modules["carom.running.host_loop"]._chunk
+        program = sys.modules["carom.running.chunked_run"]._chunk
         depths = []
         try:
             for number in (9.81, 1.62, 9.81):
@@ -366,7 +366,7 @@ def lagrangian(q, v, params): return 0.5 * v @ v - params["g"] * q[0]
 method = carom.Variational(carom.Trapezoidal())
 start = {"dt": 0.01, "num_steps": 20, "params": {"g": 2.0}}
 run = carom.solve(carom.System(lagrangian), method, [0.0], [0.0], **start)
-program = sys.modules["carom.running.host_loop"]._chunk
+program = sys.modules["carom.running.chunked_run"]._chunk
 many = carom.ensemble(carom.System(lagrangian), method, [[0.0], [1.0]], [0.0], **start, progress=False)
 from carom.many import ensemble
 loads = [keep.loads for keep in (program._kept, sys.modules["carom.many.ensemble"]._together)]

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from carom.captured import freeze
-from carom.captured.lasting import Unsure, lasting
-from carom.captured.reading import Reader
+from carom.closures import freeze
+from carom.closures.lasting import Unsure, lasting
+from carom.closures.reading import Reader
 
 HEAD = """
 import functools, math, collections, dataclasses, typing

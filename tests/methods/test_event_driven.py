@@ -277,7 +277,7 @@ def test_wrong_arguments_are_refused():
 
 def test_a_full_table_and_a_limit_of_impacts_do_not_change_the_run(monkeypatch):
     whole = ball(num_steps=100, cubic=5.0)
-    monkeypatch.setattr(sys.modules["carom.running.host_loop"], "ROWS", 3)
+    monkeypatch.setattr(sys.modules["carom.running.chunked_run"], "ROWS", 3)
     parts = ball(num_steps=100, cubic=5.0)
     assert len(parts.impacts) == len(whole.impacts) > 6
     assert np.allclose(parts.impacts.t, whole.impacts.t, rtol=0, atol=1e-9)  # the pace of the solver starts anew in each part

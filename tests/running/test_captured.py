@@ -16,10 +16,10 @@ import pytest
 from conftest import TRAPEZOIDAL
 
 import carom
-from carom.captured import freeze
+from carom.closures import freeze
 from carom.named import frozen
 from carom.running import checks
-from carom.running import host_loop as running
+from carom.running import chunked_run as running
 
 gravity = 9.81
 numbers = [9.81, 0.0]
@@ -276,14 +276,14 @@ def test_what_hides_its_state_is_compared_by_identity():
 
 
 def test_frozen_functions_are_forgotten_and_can_be_pickled():
-    from carom.captured import frozen as captured
+    from carom.closures import frozen_function
 
     function = freeze((lambda g: lambda q: g * q)(np.arange(7.0)))
     key = function.key
-    assert key in captured._FROZEN
+    assert key in frozen_function._FROZEN
     del function
     gc.collect()
-    assert key not in captured._FROZEN
+    assert key not in frozen_function._FROZEN
     assert pickle.loads(pickle.dumps(freeze(helper))) is freeze(helper)
 
 

@@ -95,7 +95,7 @@ def test_it_really_resumes_and_the_checkpoints_do_not_change_the_run(whole, tmp_
     with pytest.raises(carom.InputError, match="started there"):
         carom.load(path)
     first = []
-    solver = sys.modules["carom.running.host_loop"]
+    solver = sys.modules["carom.running.chunked_run"]
     real = solver._chunk._jitted
     monkeypatch.setattr(solver._chunk, "_jitted", lambda *a: (first.append(int(a[4].first)), real(*a))[1])
     _same(_solve(path), whole["variational"])
@@ -106,7 +106,7 @@ def test_it_really_resumes_and_the_checkpoints_do_not_change_the_run(whole, tmp_
 def test_a_finished_run_is_returned_not_repeated(whole, tmp_path, monkeypatch):
     path = tmp_path / "run.zarr"
     _solve(path)
-    monkeypatch.setattr(sys.modules["carom.running.host_loop"], "_chunk", None)
+    monkeypatch.setattr(sys.modules["carom.running.chunked_run"], "_chunk", None)
     again = _solve(path)
     _same(again, whole["variational"])
     assert carom.diagnostics.penetration(again) >= 0  # it has its functions
@@ -234,7 +234,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint_and_the_run(whole, tmp_path,
 
 
 def test_ctrl_c_keeps_what_was_computed(whole, tmp_path, monkeypatch, ctrl_c):
-    solver = sys.modules["carom.running.host_loop"]
+    solver = sys.modules["carom.running.chunked_run"]
     real, calls = solver._chunk._jitted, []
 
     def press(*arguments):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import carom
-from carom.running import host_loop
+from carom.running import chunked_run
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 
@@ -21,7 +21,7 @@ def _calls(count: int, model) -> None:
 
 def _standing() -> tuple[int, int, int]:
     gc.collect()
-    return host_loop._chunk._traces, len(jax.live_arrays()), len(host_loop._chunk._known)
+    return chunked_run._chunk._traces, len(jax.live_arrays()), len(chunked_run._chunk._known)
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.stress)])

@@ -7,7 +7,7 @@ import pytest
 
 import carom
 from carom.errors import InputError
-from carom.running import host_loop
+from carom.running import chunked_run
 from carom.running.probes import check_signs
 
 MANY = 4_000
@@ -33,5 +33,5 @@ def test_a_gap_of_many_coordinates_is_looked_at_and_needs_memory_for_these_alone
 
 @pytest.mark.parametrize("n", [1, 100, 10_000, 1_000_000])
 def test_a_chunk_is_bounded(n):
-    length = host_loop._chunk_length(10**9, n)
-    assert 1 <= length <= host_loop.LONGEST_CHUNK and length * n <= host_loop.LARGEST_CHUNK
+    length = chunked_run._chunk_length(10**9, n)
+    assert 1 <= length <= chunked_run.LONGEST_CHUNK and length * n <= chunked_run.LARGEST_CHUNK

@@ -15,8 +15,8 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
-from carom.system.near import Near, near_contacts
-from carom.system.touching import STICKING, ContactRows
+from carom.system.contacts_as_rows import STICKING, ContactRows
+from carom.system.contacts_in_step import Near, near_contacts
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20
@@ -33,8 +33,10 @@ class MoreauJean(Timestepping):
         0 ≤ λ_N ⊥ s₁ − e max(0, −s₀) ≥ 0,   λ_T in Coulomb's cone against the sliding velocity after the step  (3)
         for the contacts with φ(q₀ + h v₀/2) ≤ 0; joints hold their rates at zero                              (4)
 
-    (2) is solved by Newton's method where a depends on q₁ or v₁. With `simultaneous="reflections"` the impacts are resolved first,
-    by the sequence of `carom.contact.laws`, and (3) is then solved with e = 0: a touching row of balls passes the impulse on.
+    On rotations v and a are those of the body (Euler's and Kirchhoff's equations), and (1) is q₁ = retract(q₀, h […]): a free body
+    that turns evenly goes on so, with every θ. (2) is solved by Newton's method where a depends on q₁ or v₁. With
+    `simultaneous="reflections"` the impacts are resolved first, by the sequence of `carom.contact.laws`, and (3) is then solved
+    with e = 0: a touching row of balls passes the impulse on.
 
     *Preserves*: what rests, rests: velocities of resting and sticking contacts are zero to rounding. No contact adds energy where
     1/2 ≤ θ ≤ 1/(1 + e), but for h²|f|²/8m where a contact closes that was just opening. Gaps may be violated by O(h).
@@ -103,21 +105,24 @@ class _Iterate(NamedTuple):
 
 def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool) -> Step:
     theta, t_end, middle = method.theta, t + dt, q + 0.5 * dt * v
-    before = sealed(motion.acceleration)(q, v, t)
-    closed = None if motion.contacts.num_contacts == 0 else _meet_if_near(motion, middle, v, t + 0.5 * dt, dt)
+    before = sealed(motion.body_acceleration)(q, v, t)
+    now_rates = motion.chart_rates(middle, v)  # on rotations the unknown are rates in the chart where the contacts are looked at
+    closed = None if motion.contacts.num_contacts == 0 else _meet_if_near(motion, middle, now_rates, t + 0.5 * dt, dt)
     resolve = sealed(lambda *args: _resolve(method, motion, *args, differentiable))
 
-    def defect(w):
+    def defect(rates):
         """(2), multiplied by M where some direction has none."""
+        w = motion.body_velocity(middle, rates)
         moved = q + dt * ((1 - theta) * v + theta * w)
         if motion.massless:
             return matvec(motion.mechanics.mass(q, v, t), w - v) - dt * motion.force(moved, w, t_end)
-        return w - v - dt * ((1 - theta) * before + theta * motion.acceleration(moved, w, t_end))
+        missing = w - v - dt * ((1 - theta) * before + theta * motion.body_acceleration(moved, w, t_end))
+        return motion.chart_rates(middle, missing)
 
     def residual(new: _Iterate):
         """What is missing in (2), relative to the velocities. Where contacts depend on one another their impulses, and sometimes
         the velocities, are not unique: that these still change says nothing."""
-        pushed = new.jump if motion.massless else motion.mechanics.inverse_mass_times(middle, v, t + 0.5 * dt, new.jump)
+        pushed = new.jump if motion.massless else motion.mechanics.inverse_mass_times(middle, now_rates, t + 0.5 * dt, new.jump)
         size = jnp.max(jnp.abs(pushed)) + dt * jnp.max(jnp.abs(before)) + 1e-300
         size = size if motion.massless else size + jnp.max(jnp.abs(new.v))
         return jnp.max(jnp.abs(defect(new.v) - pushed)) / size
@@ -125,7 +130,7 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
     def correct(now: _Iterate) -> _Iterate:
         slope = None if motion.explicit else held_fixed(jax.jacfwd(defect))(now.v)
         free = now.v - (defect(now.v) if slope is None else solve(slope, defect(now.v)))
-        return resolve(closed, v, free, middle, t + 0.5 * dt, slope)
+        return resolve(closed, now_rates, free, middle, t + 0.5 * dt, slope)
 
     def improve(now: _Iterate) -> _Iterate:
         new = correct(now)
@@ -136,7 +141,7 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
         return (now.missing > 1e-15) & (now.rounds < NEWTON_STEPS) & ~settled
 
     yes, none = jnp.asarray(True), jnp.zeros(motion.contacts.num_faces, bool)
-    start = _Iterate(v, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
+    start = _Iterate(now_rates, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
     if motion.explicit:
         now = improve(start)
     else:
@@ -147,13 +152,14 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
         # At the solution one more iteration changes nothing, and its derivative is that of the solution: what the slope of (2)
         # leaves out is multiplied by a residual of zero.
         now = correct(now)
-    mean = (1 - theta) * v + theta * now.v
+    v_end = motion.body_velocity(middle, now.v)
+    mean = (1 - theta) * v + theta * v_end
     q_end = q + dt * mean  # (1)
     if motion.num_joints:
         q_end = motion.project(q_end, now.v, t_end, lambda q: jnp.zeros(0), jnp.zeros(0, bool))
     status = jnp.select([~converged, ~now.solved, ~now.settled], [NOT_CONVERGED, CONTACT_UNSOLVED, UNSETTLED], OK)
     record = StepRecord(mean[None], jnp.zeros((1, motion.rows)), now.impulses)
-    return Step(q_end, now.v, record, now.jump, now.hits, status)
+    return Step(q_end, motion.chart_rates(q_end, v_end), record, now.jump, now.hits, status)
 
 
 def _meet_if_near(motion: Motion, q, v, t, dt) -> Closed:

@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.method import ImpactTable, Method, StepEnd, StepRecord, StepStart
 from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK
 from carom.numerics.linalg import matmul, matvec, solve
-from carom.system.euler_poincare import chart_acceleration
+from carom.system.contacts_as_rows import ContactRows
+from carom.system.contacts_in_step import Near, NearContacts
+from carom.system.euler_poincare import body_acceleration, chart_acceleration
 from carom.system.mechanics import Mechanics
-from carom.system.near import Near, NearContacts
-from carom.system.touching import ContactRows
 from carom.xla.structure import depends_on
 from carom.xla.trees import write_row
 
@@ -64,6 +64,24 @@ class Motion:
         if self.mechanics.around is not None:
             return chart_acceleration(self.mechanics, q, v, t)
         return self.mechanics.inverse_mass_times(q, v, t, self.force(q, v, t))
+
+    # In a chart x of a group, ẋ of a body that turns evenly is not even: an implicit Euler step of ẋ would turn it ever faster, by
+    # ¼(h|ω|)² of ω in each step. The velocity of the body, v = D(x) ẋ, is.
+
+    def body_velocity(self, q, rates) -> Float[Array, " n"]:
+        """D(x) ẋ in a chart; on a vector space the same."""
+        return rates if self.massless else self.functions.body_velocity(q, rates)
+
+    def chart_rates(self, q, v) -> Float[Array, " n"]:
+        """D(x)⁻¹ v."""
+        return v if self.massless else self.functions.chart_rates(q, v)
+
+    def body_acceleration(self, q, v, t) -> Float[Array, " n"]:
+        """How the velocity of the body changes; on a vector space M⁻¹f."""
+        if self.mechanics.around is None or self.massless:
+            return self.acceleration(q, v, t)
+        chart = self.functions
+        return body_acceleration(self.mechanics.around, chart.base.space, chart.place(q), v, t)  # pyright: ignore[reportAttributeAccessIssue]
 
     def held_rates(self, q, v, t) -> Float[Array, " j"]:
         """The rates of joints, then those of velocity constraints: all of them are to be zero."""

@@ -21,7 +21,7 @@ from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import polish, polish_root
 from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
-from carom.system.near import Near, near_contacts
+from carom.system.contacts_in_step import Near, near_contacts
 from carom.xla.kernel import once, sealed
 
 SIDES = ("-", "+")

@@ -4,19 +4,25 @@ A rule with one control velocity W goes from q to q₁ = q τ(hW), τ the retrac
 
     qᵢ = q τ(cᵢhW),    vᵢ = D(cᵢhW) W,      L_d(q, q₁, h) = h Σᵢ βᵢ L(qᵢ, vᵢ, tᵢ)                                 (1)
 
-which is unchanged when q and q₁ are moved by the same element of the group, if L is. With G = Σᵢ βᵢ ∂L(qᵢ, vᵢ)/∂W, and S the
-derivative of h Σᵢ βᵢ L(qᵢ, vᵢ) along displacements of q at fixed W, the discrete Euler–Lagrange equations in body momenta are
+which is unchanged when q and q₁ are moved by the same element of the group, if L is. With N(s) the derivative of W ↦ D(sW) W, and
 
-    D(−hW)⁻ᵀ G − S = p,      p₁ = D(hW)⁻ᵀ G                                                                    (2)
+    G = Σᵢ βᵢ N(cᵢh)ᵀ ∂L/∂v(qᵢ, vᵢ),        fᵢ = ∂L/∂q(qᵢ, vᵢ) + force, a covector in the body at qᵢ                     (2)
 
-p = −D₁L_d and p₁ = D₂L_d, covectors at q and q₁. The step keeps the symplectic form and the momentum maps of the symmetries, as on
-vector spaces, and so do compositions of it; on ℝⁿ (1) and (2) are (1)–(3) of `rules`. Forces, energies and constraints are those of
-(4)–(6) there.
+the discrete Euler–Lagrange equations in body momenta p = −D₁L_d at q and p₁ = D₂L_d at q₁ are
+
+    p  = D(−hW)⁻ᵀ (G + h Σᵢ βᵢ cᵢ D(cᵢhW)ᵀ fᵢ) − h Σᵢ βᵢ D(−cᵢhW)⁻ᵀ D(cᵢhW)ᵀ fᵢ                                      (3)
+    p₁ = D(hW)⁻ᵀ (G + h Σᵢ βᵢ cᵢ D(cᵢhW)ᵀ fᵢ)                                                                      (4)
+
+since a displacement ζ of q moves qᵢ by D(cᵢhW) D(−cᵢhW)⁻¹ ζ in its own body at fixed W, and W by −D(−hW)⁻¹ ζ/h at fixed q₁. At the
+ends of the interval this is little: f at c = 0 enters (3) as it is and (4) not at all, at c = 1 the other way round. So the
+trapezoidal rule solves, where the mass is constant, for a W in which no potential is asked for.
+
+The step keeps the symplectic form and the momentum maps of the symmetries, as on vector spaces, and so do compositions of it; on ℝⁿ
+(1)–(4) are (1)–(3) of `rules`. Energies and constraints are those of (4)–(6) there.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from carom.methods.variational.flow import Flow, FlowMap
 from carom.numerics.linalg import matvec
@@ -41,33 +47,54 @@ class _Path:
 
     def node(self, c: float, q, W, h):
         """qᵢ and vᵢ."""
-        return (q, W) if c == 0.0 else (self.place(q, c * h * W), self.space.chart_velocity(c * h * W, W))
+        return (q, W) if c == 0.0 else (self.place(q, c * h * W), self.space.straight_velocity(W, c * h))
 
-    def mean(self, zeta, W, q, t, h):
-        """Σ βᵢ L, with q displaced by ζ."""
-        moved = self.place(q, zeta)
+    def mean(self, W, q, t, h):
+        """Σ βᵢ L."""
         values = [
-            b * self.mechanics.lagrangian(*self.node(c, moved, W, h), t + c * h)
-            for c, b in zip(self.nodes, self.weights, strict=True)
+            b * self.mechanics.lagrangian(*self.node(c, q, W, h), t + c * h) for c, b in zip(self.nodes, self.weights, strict=True)
         ]
         return sum(values)
 
-    def slopes(self, W, q, t, h) -> tuple[Array, Array]:
-        """S and G, with the forces by the principle of Lagrange and d'Alembert: they work on the displacements of the nodes."""
-        zero = jnp.zeros_like(W)
-        S, G = jax.grad(self.mean, argnums=(0, 1))(zero, W, q, t, h)
-        if self.mechanics.functions.forced:
-            for c, b in zip(self.nodes, self.weights, strict=True):
-                by_zeta, by_W = self._work(c, W, q, t, h)
-                S, G = S + b * by_zeta, G + b * by_W
-        return h * S, G
+    def start(self, W, q, t, h):
+        """p of (3)."""
+        both, late = self._inside(W, q, t, h)
+        p = self.space.chart_momentum(-h * W, self._momentum(W, q, t, h) + both) - late
+        early = [b * self._push(c, q, W, t, h) for c, b in zip(self.nodes, self.weights, strict=True) if c == 0.0]
+        return p - h * sum(early) if early else p
 
-    def _work(self, c: float, W, q, t, h) -> tuple[Array, Array]:
-        """The force at one node, along displacements of q and along W."""
+    def end(self, W, q, t, h):
+        """p₁ of (4)."""
+        p = self.space.chart_momentum(h * W, self._momentum(W, q, t, h) + self._inside(W, q, t, h)[0])
+        last = [b * self._push(c, q, W, t, h) for c, b in zip(self.nodes, self.weights, strict=True) if c == 1.0]
+        return p + h * sum(last) if last else p
+
+    def _momentum(self, W, q, t, h):
+        """G of (2)."""
+        total = jnp.zeros_like(W)
+        for c, b in zip(self.nodes, self.weights, strict=True):
+            momentum = self.mechanics.momentum(*self.node(c, q, W, h), t + c * h)
+            if c != 0.0:
+                momentum = jax.vjp(lambda W, c=c: self.space.straight_velocity(W, c * h), W)[1](momentum)[0]
+            total = total + b * momentum
+        return total
+
+    def _push(self, c: float, q, W, t, h):
+        """fᵢ of (2): forces work on the displacement of their node, by the principle of Lagrange and d'Alembert."""
         here, v = self.node(c, q, W, h)
-        force, fixed = self.mechanics.functions.force(here, v, t + c * h), jax.lax.stop_gradient(here)
-        shift = lambda zeta, W: self.space.inverse_retract(fixed, self.node(c, self.place(q, zeta), W, h)[0])  # noqa: E731
-        return jax.vjp(shift, jnp.zeros_like(W), W)[1](force)
+        push = self.space.pull(here, jax.grad(self.mechanics.lagrangian)(here, v, t + c * h))
+        return push + self.mechanics.functions.force(here, v, t + c * h) if self.mechanics.functions.forced else push
+
+    def _inside(self, W, q, t, h):
+        """The two sums of (3) over the nodes within the interval."""
+        both = late = jnp.zeros_like(W)
+        for c, b in zip(self.nodes, self.weights, strict=True):
+            if c in (0.0, 1.0):
+                continue
+            push = self._push(c, q, W, t, h)
+            back = jax.vjp(lambda rates, c=c: self.space.chart_velocity(c * h * W, rates), W)[1](push)[0]
+            both, late = both + b * c * h * back, late + b * h * self.space.chart_momentum(-c * h * W, back)
+        return both, late
 
     def held(self, W, q, t, h, where: float):
         """The discrete joints and velocity constraints."""
@@ -95,19 +122,18 @@ def group_lagrangian(nodes, weights, mechanics: Mechanics):
 
     def value(q, q1, t, h):
         W = path.space.inverse_retract(q, q1) / h
-        return h * path.mean(jnp.zeros_like(W), W, q, t, h)
+        return h * path.mean(W, q, t, h)
 
     return value
 
 
 def group_flow(nodes, weights, mechanics: Mechanics, without_energy: bool, where: float) -> FlowMap:
-    """(1) and (2), by Newton's method."""
+    """(1)–(4), by Newton's method."""
     path, n, m = _Path(nodes, weights, mechanics), mechanics.dim, mechanics.num_constraints
 
     def flow(q, p, t, h):
         def residual(x):
-            S, G = path.slopes(x[:n], q, t, h)
-            row = path.space.chart_momentum(-h * x[:n], G) - S - p  # (2)
+            row = path.start(x[:n], q, t, h) - p  # (3)
             if not m:
                 return row
             reaction = matvec(mechanics.constraints(q, t).T, x[n:])
@@ -115,9 +141,8 @@ def group_flow(nodes, weights, mechanics: Mechanics, without_energy: bool, where
 
         root = newton(residual, jnp.concatenate([mechanics.velocity(q, p, t), jnp.zeros(m)]))
         W = root.x[:n]
-        _, G = path.slopes(W, q, t, h)
         q1 = path.space.normalised(path.place(q, h * W))  # (1)
-        p1 = mechanics.remove_reaction(q1, path.space.chart_momentum(h * W, G), t + h)  # (2)
+        p1 = mechanics.remove_reaction(q1, path.end(W, q, t, h), t + h)  # (4)
         energy = start = end = jnp.zeros_like(h)
         for c, b in zip(path.nodes, path.weights, strict=True) if not without_energy else ():
             place, v = path.node(c, q, W, h)

@@ -12,7 +12,7 @@ from benchmarks.open_contacts import discs
 from carom.methods.loop import Grid, advance
 from carom.methods.method import State
 from carom.system.contacts import Contacts
-from carom.system.near import Near, NearContacts, near_contacts, pick
+from carom.system.contacts_in_step import Near, NearContacts, near_contacts, pick
 
 PEGS = 44
 ANGLES = 2 * np.pi * np.arange(PEGS) / PEGS

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.captured.reading import PLAIN, inside_jit, installed, is_library, keeps_to_itself, members, state_of, what_is_read
+from carom.closures.reading import PLAIN, inside_jit, installed, is_library, keeps_to_itself, members, state_of, what_is_read
 
 
 class Copier:

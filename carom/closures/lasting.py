@@ -22,8 +22,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from carom.captured.frozen import Frozen
-from carom.captured.reading import Reader, inside_jit, installed, members, what_is_read
+from carom.closures.frozen_function import Frozen
+from carom.closures.reading import Reader, inside_jit, installed, members, what_is_read
 
 # Packages whose functions of numbers are settled by their versions ...
 KNOWN = frozenset({"carom", "jax", "jaxlib", "numpy", "equinox", "jaxtyping"})

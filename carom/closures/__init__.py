@@ -15,5 +15,5 @@ extensions, a generator of random numbers) is compared by identity, and so is a 
 A class of one's own cannot be copied: its attributes are compared again whenever the function is used (`Frozen.unchanged`).
 """
 
-from carom.captured.frozen import Frozen as Frozen
-from carom.captured.frozen import freeze as freeze
+from carom.closures.frozen_function import Frozen as Frozen
+from carom.closures.frozen_function import freeze as freeze

@@ -1,4 +1,4 @@
-"""The host loop: chunks of a compiled program, with progress, bounded memory and everything kept when something fails."""
+"""A run in chunks: a compiled program called from the host, with progress, bounded memory, and all kept when something fails."""
 
 import signal
 import threading
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
 
 
 class March:
-    """The host loop: chunk after chunk, cut by the numbers of the problem alone, so that a run is the same whenever it is made.
+    """Chunk after chunk, cut by the numbers of the problem alone, so that a run is the same whenever it is made.
 
     `earlier` is a run that goes on: its steps are counted, its end is where this one starts.
     """

@@ -20,7 +20,8 @@ LAW_ROUNDING = 1e-9  # of a restitution that a law of one's own comes to
 
 
 class ContactRows(abc.ABC):
-    """Contacts as rows, laid out by face: all contacts of a system, or those that take part in a step (`carom.system.near`)."""
+    """Contacts as rows, laid out by face: all contacts of a system (`carom.system.contacts`), or those that take part in a step
+    (`carom.system.contacts_in_step`)."""
 
     functions: Functions
     owner: np.ndarray  #       the contact of each face

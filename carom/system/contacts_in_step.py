@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from carom.system.contacts import Contacts
-from carom.system.touching import ContactRows
+from carom.system.contacts_as_rows import ContactRows
 from carom.xla.trees import write_row
 
 GENEROUS = 1000.0  # times the estimated rounding of a gap: of two equal slopes, four pairs in a million cancel further than this

@@ -4,8 +4,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from carom.captured.copying import Copier
-from carom.captured.reading import Reader
+from carom.closures.copying import Copier
+from carom.closures.reading import Reader
 
 
 class Frozen:
