@@ -11,6 +11,12 @@ class InputError(CaromError, ValueError, TypeError):
     """The problem as posed cannot be run; nothing was computed. It is a ValueError and a TypeError, whichever is looked for."""
 
 
+class NotThere(InputError, KeyError, IndexError):
+    """A column, a row or a contact that was asked for does not exist. It is a KeyError and an IndexError, too."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
+
+
 class SolveError(CaromError, RuntimeError):
     """A run ended before its time. `solution` holds everything up to there."""
 

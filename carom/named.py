@@ -1,6 +1,5 @@
 """Plain functions of any of q, v, t, params, taken by parameter name."""
 
-import difflib
 import inspect
 import types
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from carom.calls import nearest
 from carom.closures import Frozen, freeze
 from carom.errors import InputError
 
@@ -38,9 +38,7 @@ class Named(eqx.Module):
         wanted = tuple(p.name for p in parameters if p.default is inspect.Parameter.empty and p.kind is not p.VAR_KEYWORD)
         for name in wanted:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise InputError(f"{role} asks for {name!r}; it can ask for {', '.join(known)} (by name){hint}")
+                raise InputError(f"{role} asks for {name!r}; it can ask for {', '.join(known)} (by name){nearest(name, known)}")
         self.function, self.wanted, self.role = function, wanted, role
 
     def __call__(self, **values: Any) -> Any:

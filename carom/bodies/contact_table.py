@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from carom.bodies.stepping import ContactTable
-from carom.errors import InputError
+from carom.results.choosing import chosen_of, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,13 @@ class WorldContacts:
     def __len__(self) -> int:
         return len(self.step)
 
+    def __getitem__(self, which: Any) -> Any:
+        """The contacts that a number, a slice, a mask or a list of numbers chooses; or a column, by its name."""
+        chosen = chosen_of(which, {name: getattr(self, name) for name in COLUMNS}, len(self), "contacts")
+        if isinstance(chosen, np.ndarray):
+            return chosen
+        return self.take(np.array([chosen])) if isinstance(chosen, int) else WorldContacts(**chosen, names=self.names)
+
     @property
     def bodies(self) -> list[tuple[str, str]]:
         """The names of both bodies."""
@@ -58,12 +65,7 @@ class WorldContacts:
         return self.take(((self.a == i) & (self.b == j)) | ((self.a == j) & (self.b == i)))
 
     def _number(self, body: Any) -> int:
-        if isinstance(body, (int, np.integer)):
-            return int(body)
-        name = body if isinstance(body, str) else body.name
-        if name not in self.names:
-            raise InputError(f"there is no body {name!r} in this run; there are {', '.join(map(repr, self.names))}")
-        return self.names.index(name)
+        return number_of(body if isinstance(body, (str, int, np.integer)) else getattr(body, "name", body), self.names, "body")
 
     def take(self, rows: np.ndarray) -> "WorldContacts":
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}

@@ -9,12 +9,14 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.described import number
 from carom.bodies.shapes.shape import said_orientation, vector
+from carom.calls import public
 from carom.errors import InputError
 from carom.running.tracing import explained
 
 DELAY = 1e-3  # the span of the differences that tell velocities; their error is its fourth power times the fifth derivative
 
 
+@public
 @dataclass(frozen=True)
 class Turning:
     """Turning at the rate `spin` about its own origin: a vector in space, a number in the plane."""
@@ -28,6 +30,7 @@ class Turning:
         return lambda t: (position, quaternions.multiply(quaternions.exponential(t * spin), turn), np.zeros(3), spin)
 
 
+@public
 @dataclass(frozen=True)
 class Shaking:
     """To and fro along `amplitude` (a vector) as a sine of the given frequency (per unit of time) and phase."""

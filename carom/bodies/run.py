@@ -14,8 +14,9 @@ from carom.bodies.memory import Memory
 from carom.bodies.pictures import Outline, film, from_text, outlines
 from carom.bodies.scene import FREE, Scene, State, kinetic_energy, potential
 from carom.bodies.stepping import StepRecord
+from carom.calls import nearest, public_methods
 from carom.drawing import Film
-from carom.errors import InputError
+from carom.errors import NotThere
 from carom.results.solution import Status
 from carom.results.views import view
 
@@ -72,6 +73,7 @@ class Settings:
     save_every: int = 1
 
 
+@public_methods
 @dataclass(frozen=True)
 class WorldRun:
     """A run of a world. `t` are the kept times; `residual`, `deepest` and `stages` have one entry per step."""
@@ -189,7 +191,8 @@ class WorldRun:
         """The number of a body, by its handle or its name."""
         name = body if isinstance(body, str) else getattr(body, "name", body)
         if name not in self.names:
-            raise InputError(f"there is no body {name!r} in this run; there are {', '.join(map(repr, self.names))}")
+            known = ", ".join(map(repr, self.names))
+            raise NotThere(f"there is no body {name!r} in this run; there are {known}{nearest(name, self.names)}")
         return self.names.index(name)
 
     @cached_property

@@ -20,6 +20,7 @@ from carom.bodies.run import Settings, WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, vector
 from carom.bodies.world_checkpoint import surviving
+from carom.calls import public, public_methods
 from carom.drawing import Film
 from carom.errors import InputError
 from carom.results.views import view
@@ -65,6 +66,8 @@ class JointSpec:
     drive: Drive
 
 
+@public
+@public_methods
 @dataclass
 class World:
     """Bodies in the plane or in space; gravity has two or three components and says which.

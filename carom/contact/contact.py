@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 
@@ -16,6 +17,7 @@ LAWS = ("newton", "poisson")
 ELASTIC = 1.0  # what a restitution is that nobody gave
 
 
+@public
 class Contact(eqx.Module):
     """Where two things touch, and what happens then.
 

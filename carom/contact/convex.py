@@ -17,12 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 
 FLAT = 1e-10  # of the size of a body: corners within this of a plane lie on it
 PARALLEL = 1e-6  # sine of the angle below which two edges have no common normal: the faces have
 
 
+@public
 class Convex:
     """A convex polygon or polyhedron, the hull of its corners, in axes of its own.
 

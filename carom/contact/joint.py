@@ -5,10 +5,12 @@ from typing import Any
 
 import equinox as eqx
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 
 
+@public
 class Joint(eqx.Module):
     """A bilateral constraint g(q, t) = 0 with the force λ∇g, λ of either sign: (17) of [schindler2014].
 

@@ -35,13 +35,15 @@ from carom.numerics import complementarity
 from carom.numerics.complementarity import Multipliers, friction_derivative, normal_derivative, normal_impulses
 from carom.numerics.friction import small
 from carom.numerics.held_fixed import held_fixed
-from carom.numerics.linalg import dot, matvec
+from carom.numerics.linalg import dot, matvec, solve
 from carom.xla.trees import choose
 
 SIMULTANEOUS = ("reflections", "impulse")
 MAX_ROUNDS = 100
 PATIENCE = 20
 NO_TARGET = 1e-12  # of the rates: less is no restitution but rounding of a velocity that should be zero
+CONTRADICTION = 1e-6  # of the rates: targets that contradict one another by less are made to agree
+RIDGE = 1e-9  #          of the Delassus matrix: between the rounding of what depends on one another, and what does not
 REPLAYED_ROUNDS = 24  # rounds through which derivatives are carried
 
 
@@ -196,6 +198,9 @@ def law_without_gain(G, rates, target, friction, members, gain, tolerance, diffe
     opening, no share is looked for."""
     idle = jnp.max(jnp.where(members, jnp.abs(target), 0.0)) <= NO_TARGET * jnp.max(jnp.abs(rates))
     tolerance = jnp.where(idle, jnp.inf, tolerance)
+    k = target.shape[0]
+    if k > 2 and rates.shape[0] > k:
+        target = target + held_fixed(_agreement)(G[:k, :k], rates, target, members & ~idle)
     law = lambda share: friction_impulses(G, rates, share * target, friction, members)  # noqa: E731
     search = lambda tolerance: largest_share(law, gain, tolerance)  # noqa: E731
     if not differentiable:
@@ -214,6 +219,26 @@ def law_without_gain(G, rates, target, friction, members, gain, tolerance, diffe
     limited = (share > 0.0) & (share < 1.0) & (slope != 0.0)
     share = share - jnp.where(limited, excess / jnp.where(limited, slope, 1.0), 0.0)
     return solution._replace(value=impulses(share))
+
+
+def _agreement(G, rates, target, members):
+    """What makes targets agree that contradict one another by next to nothing.
+
+    Four corners of a face have four rates, and a rigid body gives them three: s₁ − s₂ − s₃ + s₄ = 0. Restitution asks each corner
+    that approached for its own rate, and the others for none. Of a face that falls flat, but for a tilt of 1e-8, that is what only
+    three corners can have, while the fourth opens by 1e-9: a solution that exists, and that no iteration finds. The target is
+    moved into the range of G, over the closed contacts; where that moves it far, it is a contradiction, and stays.
+    """
+
+    def moved(_):
+        both = members[:, None] & members[None, :]
+        inside = jnp.where(both, G, 0.0)
+        ridge = jnp.where(members, RIDGE * jnp.max(jnp.abs(jnp.diagonal(inside))), 1.0)
+        wanted = jnp.where(members, target, 0.0)
+        change = matvec(inside, solve(inside + jnp.diag(ridge), wanted)) - wanted
+        return jnp.where(jnp.max(jnp.abs(change)) <= CONTRADICTION * jnp.max(jnp.abs(rates)), change, 0.0)
+
+    return jax.lax.cond(jnp.sum(members) > 2, moved, lambda _: jnp.zeros_like(target), None)
 
 
 def largest_share(solve, gain, tolerance):

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods.variational.discrete_action import discrete_lagrangian
 from carom.results.solution import Solution
@@ -67,6 +68,7 @@ def _most(values: np.ndarray) -> float:
     return float(np.nanmax(values, initial=0.0))
 
 
+@public
 def action_gradient(solution: Solution) -> ActionGradient:
     """The gradient of the discrete action (1) of a run with `VariationalCollision`.
 

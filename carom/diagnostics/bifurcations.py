@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public, public_methods
 from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.loop import Grid, advance
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@public_methods
 @dataclass(frozen=True)
 class Diagram:
     """States seen once in each period, after the motion has settled, for each value of the parameter."""
@@ -55,6 +57,7 @@ class Diagram:
         return view("plot_diagram")(self, path, coordinate)
 
 
+@public
 def bifurcation(
     system: System,
     method: Any,

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.method import State
@@ -38,6 +39,7 @@ class Exponents:
     p: np.ndarray
 
 
+@public
 def lyapunov(
     system: System,
     method: Any,

@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.diagnostics.action import points_of
 from carom.errors import InputError
 from carom.methods import replay
@@ -102,6 +103,7 @@ def _gathered(corners: np.ndarray) -> np.ndarray:
     return out
 
 
+@public
 def field_balance(solution: Solution, generator: Callable[..., Any]) -> CellSums:
     """The momentum maps (2) of every cell of a run, for a generator(q, params) of node configurations: the velocity with which the
     symmetry moves a node (on SE(3) in the body; `carom.SE3().carried(q, turning, shifting)` has rigid motions).
@@ -198,6 +200,7 @@ def _momenta(chain, params, masses, xi, q, t):
 # -- the multisymplectic form ----------------------------------------------------------------------------------------------
 
 
+@public
 def multisymplectic_form(solution: Solution, first: Any, second: Any) -> CellSums:
     """(3) on two variations of a run, given as variations (δq, δp) of its start in one row each, [2, dim].
 

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods import replay
 from carom.methods.method import State
@@ -30,6 +31,7 @@ from carom.system.system import System
 MOST_IMPACTS = 16  # in the step
 
 
+@public
 def extended_symplectic_defect(
     system: System, method: VariationalCollision, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None
 ) -> float:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.diagnostics.fields import checked_chain
 from carom.errors import InputError
 from carom.results.solution import Solution
@@ -47,12 +48,14 @@ class NodeBalance:
         return float(self.defect[start:stop, left : right + 1].sum())
 
 
+@public
 def energy_balance(solution: Solution) -> NodeBalance:
     """(1): the energy of every node, and how it flows along the body. The defects are O(dt³) per leg; jumps are at contacts only,
     and sum to the change of energy by the impact."""
     return _balance(solution, 0)
 
 
+@public
 def configurational_balance(solution: Solution) -> NodeBalance:
     """(2): the material momentum of every node. The end nodes, where the body ends, are not a number."""
     return _balance(solution, 1)

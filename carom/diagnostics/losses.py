@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.diagnostics.action import points_of
 from carom.errors import InputError
 from carom.results.solution import Solution
@@ -43,6 +44,7 @@ class ImpactEnergies:
         return self.after - self.before - self.work
 
 
+@public
 def impact_energies(solution: Solution) -> ImpactEnergies:
     """(1) at all impacts of a run with `VariationalCollision` on a vector space, for a kinetic energy that is quadratic in v."""
     if "discrete action" not in solution.method.offers:

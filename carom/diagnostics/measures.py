@@ -8,21 +8,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods import replay
-from carom.methods.method import State
+from carom.methods.method import Method, State
 from carom.named import Named, frozen
 from carom.results.solution import Solution, gaps_along
 from carom.running.solve import solve
 from carom.system.system import System
 
 
+@public
 def energy(system: System, q: Any, v: Any, t: float = 0.0, params: Any = None) -> float:
     """E = ∂L/∂v · v − L at one state."""
     q, v = jnp.asarray(q, float), jnp.asarray(v, float)
     return float(system.bind(params, q.shape[0]).energy(q, v, jnp.asarray(t, float)))
 
 
+@public
 def discrete_energy(solution: Solution) -> np.ndarray:
     """E_d of each step without an impact, −D₃L_d of (55) [fetecau2003]; NaN for steps with impacts, which have several."""
     starts, lengths = _starts(solution), np.diff(solution.t)
@@ -43,6 +46,7 @@ def _discrete_energies(method, system, params, dt, t, q, p):
     return jax.vmap(lambda dt, t, q, p: flow(q, p, t, dt).energy_end)(jnp.asarray(dt), t, q, p)
 
 
+@public
 def momentum_map(solution: Solution, generator: Callable[..., Any]) -> np.ndarray:
     """J_ξ = p · ξ_Q(q) along the run, §2.4 and §3.4 of [fetecau2003].
 
@@ -55,6 +59,7 @@ def momentum_map(solution: Solution, generator: Callable[..., Any]) -> np.ndarra
     return np.einsum("ij,ij->i", solution.p, np.stack(rows))
 
 
+@public
 def momentum_in_space(solution: Solution) -> np.ndarray:
     """Linear and angular momentum in space, (p_x, p_y, p_z, J_x, J_y, J_z) on the grid: the momentum maps of SE(3), which carries
     all bodies along alike. For spaces made of `SE3`, `SO3` and points in space (`Euclidean(3)`, `Euclidean(6)`, …).
@@ -78,6 +83,7 @@ def _momenta_in_space(space, q, p):
     return jax.vmap(at)(q, p)
 
 
+@public
 def penetration(solution: Solution, samples: int = 0) -> float:
     """The deepest violation of any gap, at the nodes, at the impacts and at `samples` points inside each impact-free step."""
     depth = max(
@@ -105,12 +111,14 @@ def _inner_depth(method, system, params, part, t, q, p):
     return jnp.maximum(0.0, -jnp.min(inner(jnp.asarray(part), t, q, p), initial=0.0))
 
 
+@public
 def gaps(solution: Solution) -> np.ndarray:
     """All gaps along the grid, one column per contact."""
     return solution.gaps
 
 
-def step_jacobian(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
+@public
+def step_jacobian(system: System, method: Method, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
     """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it. On rotations both ends are seen in canonical coordinates
     (x, Dᵀp) of charts around them, see `carom.system.charts`."""
     x = jnp.concatenate([jnp.asarray(q, float), jnp.asarray(p, float)])
@@ -140,7 +148,8 @@ def _step_jacobian(method, system, params, x, size: int, dt, t):
     return jax.jacfwd(canonical)(jnp.concatenate([jnp.zeros(n), x[size:]]))
 
 
-def symplectic_defect(system: System, method: Any, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> float:
+@public
+def symplectic_defect(system: System, method: Method, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> float:
     """|JᵀΩJ − Ω| / |J|² of one step, largest entries: zero to rounding where the step is symplectic (§3.3)."""
     jacobian = step_jacobian(system, method, q, p, dt, t, params)
     n = jacobian.shape[0] // 2
@@ -149,6 +158,7 @@ def symplectic_defect(system: System, method: Any, q: Any, p: Any, dt: float, t:
     return float(defect / np.max(np.abs(jacobian)) ** 2)
 
 
+@public
 def constraint_residual(solution: Solution) -> float:
     """The largest |A(q) v| on the grid and after every impact, relative to the largest |A| |v|: rounding, if they hold."""
     hits = solution.impacts
@@ -172,6 +182,7 @@ def _slips(system, params, t, q, p):
     return jnp.max(slips) / (jnp.max(sizes) + 1e-300)
 
 
+@public
 def nonholonomic_momentum(solution: Solution, field: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
     """J = p · X(q) along the run, and what the momentum equation makes of it.
 
@@ -223,6 +234,7 @@ def _momentum_equation(X, system, params, t, q, p):
     return jax.vmap(at)(q, p, t)
 
 
+@public
 def reversibility_error(
     system: System,
     method: Any,
@@ -243,6 +255,13 @@ def reversibility_error(
     return float(np.max(np.abs(again.q[-1] - there.q[0])))
 
 
+@public
 def measured_order(steps: Sequence[float], errors: Sequence[float]) -> float:
     """The slope of log(error) against log(dt), by least squares."""
-    return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
+    try:
+        x, y = np.asarray(steps, float), np.asarray(errors, float)
+    except (TypeError, ValueError):
+        x = y = np.zeros(1)
+    if x.ndim != 1 or x.shape != y.shape or x.size < 2 or not (np.all(x > 0) and np.all(y > 0)):
+        raise InputError("an order is measured from at least two steps and as many errors as steps, all of them positive numbers")
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

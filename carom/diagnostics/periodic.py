@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.method import State
@@ -37,6 +38,7 @@ class Orbit:
         return bool(np.all(np.abs(self.multipliers) < 1))
 
 
+@public
 def periodic_orbit(
     system: System,
     method: Any,

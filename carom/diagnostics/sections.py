@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 from carom.results.solution import Solution
@@ -19,6 +20,7 @@ class Section(NamedTuple):
     v: np.ndarray
 
 
+@public
 def poincare(solution: Solution, section: Callable[..., Any], direction: int = 1) -> Section:
     """The states at which `section(q, v, t, params)` goes through zero: upwards (1), downwards (−1) or both ways (0).
 

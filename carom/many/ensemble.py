@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.kept.keep import keep
 from carom.many.cluster import Lanes, check_store, fingerprint, spread
@@ -41,6 +42,7 @@ ROWS = 256  # impacts between two looks, for methods that go lane by lane
 NOT_A_LANE = -1  # the status of what fills the last block
 
 
+@public
 def ensemble(
     system: System,
     method: Method,

@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.methods.replay import Run
 from carom.running.rollout import rollout
 from carom.system.system import System
 
 
+@public
 def expectation(
     loss: Callable[[Run], Any],
     system: System,

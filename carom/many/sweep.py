@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.calls import check_options_of, nearest, public
 from carom.errors import CaromError, InputError, SweepError
 from carom.many.sweep_workers import run_blocks
 from carom.methods.variational.collision import VariationalCollision
@@ -28,11 +29,14 @@ from carom.results.solution import Solution
 from carom.results.store import versions
 from carom.running.checkpoint import digest_of
 from carom.running.options import check_method
+from carom.running.solve import solve
 
 FORMAT = 1
+OWN = ("system", "throw", "checkpoint", "every", "options")  # of solve, and not to be said: a sweep says them itself
 GRIDDED = ("dt", "num_steps", "max_impacts")  # of the run, not of the model
 
 
+@public
 def sweep(
     model: str | Callable[..., Model],
     grid: Mapping[str, Sequence[Any]] | None = None,
@@ -67,6 +71,8 @@ def sweep(
     axes, flat = _axes(grid, samples)
     if method is not None:
         check_method(method)
+    taken = [*inspect.signature(sweep).parameters, *inspect.signature(solve).parameters]
+    check_options_of("sweep", options, [name for name in taken if name not in OWN])
     job = Job(_checked_model(model), method, measure or measure_end, options)
     own = _check_names(job, axes)
     job = job if method is not None else replace(job, method=own or VariationalCollision())
@@ -227,7 +233,7 @@ def _axes(grid: Any, samples: Any) -> tuple[dict[str, np.ndarray], bool]:
 def _checked_model(model: Any) -> str | Callable[..., Model]:
     if isinstance(model, str):
         if model not in ALL:
-            raise InputError(f"there is no model {model!r}; there are {', '.join(ALL)}")
+            raise InputError(f"there is no model {model!r}; there are {', '.join(ALL)}{nearest(model, ALL)}")
         return model
     if isinstance(model, Model) or not callable(model):
         raise InputError("model must be the name of a model or a function that makes one, as carom.models.star (not called)")
@@ -246,7 +252,7 @@ def _check_names(job: Job, axes: Mapping[str, Any]) -> Any:
     known = dict.fromkeys([*inspect.signature(job.factory()).parameters, *model.params, *GRIDDED, *entries])
     for name in axes:
         if name not in known:
-            raise InputError(f"{model.name} has no {name!r} to vary; it has {', '.join(known)}")
+            raise InputError(f"{model.name} has no {name!r} to vary; it has {', '.join(known)}{nearest(name, known)}")
     return model.method
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from carom.calls import public_methods
 from carom.errors import InputError
 from carom.methods.status import OK
 from carom.results.places import file_path
@@ -29,6 +30,7 @@ class LaneImpacts(Impacts):
     lane: np.ndarray  #      [m]
 
 
+@public_methods
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """The saved states of all lanes, and per lane: energy, number of impacts, how it ended.

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods.loop import step_in_chart
 from carom.methods.method import ImpactTable, Method, Parts, State, StepEnd, StepRecord, StepStart
@@ -66,6 +67,7 @@ class _Trial(NamedTuple):
     parts: Parts | None
 
 
+@public
 class Adaptive(Method):
     """A method with steps as long as the tolerances allow, impacts included.
 
@@ -113,8 +115,6 @@ class Adaptive(Method):
     own_lengths: ClassVar = "it has chosen them already"
 
     def __init__(self, method: Method, rtol: float = 1e-6, atol: float | None = None, *, max_parts: int = 4096):
-        if not isinstance(method, Method):
-            raise InputError(f"method must be a method of carom, such as VariationalCollision() or TimeDG(); got {method!r}")
         if method.own_lengths is not None:
             raise InputError(f"Adaptive does not choose the steps of {type(method).__name__}: {method.own_lengths}")
         for name, value in {"rtol": rtol, "atol": rtol if atol is None else atol}.items():

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.methods.event_search import EPS, Flight, Landing, first_contact, fly, on_joints
@@ -34,6 +35,7 @@ MOST_LOSSES = 256  # impacts with loss in one step of the output grid: the motio
 MOST_ELASTIC = 100_000  # elastic ones end by themselves; a guard for memory and patience
 
 
+@public
 class EventDriven(Method):
     """The equations of motion, integrated to a tolerance, with the law of impact applied where and when a gap closes.
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods.method import Method, State, StepEnd, StepRecord, StepStart
 from carom.methods.status import OK, RESTING, TOO_MANY_IMPACTS
@@ -28,6 +29,7 @@ class _Mode(NamedTuple):
     velocity: Float[Array, " n"]  #   after a step of the contact method
 
 
+@public
 class Hybrid(Method):
     """A collision integrator as long as impacts are isolated, a timestepping method while contacts rest or impacts accumulate.
 

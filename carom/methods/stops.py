@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 from carom.system.system import System
@@ -16,6 +17,7 @@ OF_A_SYSTEM = ("q", "v", "t", "params")
 DIRECTIONS = {"rising": 1, "falling": -1, "either": 0}
 
 
+@public
 class Stop(eqx.Module):
     """An event that ends a run: the instant at which a function of the motion becomes zero.
 

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, wall
 from carom.methods.timestepping.time_dg import TimeDG
@@ -44,18 +45,21 @@ def _ball(name: str, about: str, number: str, q0: float, params: dict[str, float
     )
 
 
+@public
 def free_ball(quadratic: float = -10.0) -> Model:
     """Free flight from height 1 with the acceleration −10t², up to t = 1: the ball does not reach the floor."""
     params = {"constant": 0.0, "quadratic": quadratic, "restitution": 0.5}
     return _ball("free_ball", "a ball in free flight, pushed by −10t²", "4.2", 1.0, params, 0.02, 50, free_flight)
 
 
+@public
 def resting_ball(quadratic: float = -10.0) -> Model:
     """A ball that rests on the floor, pressed on it by 10t²: the contact force balances the push."""
     params = {"constant": 0.0, "quadratic": quadratic, "restitution": 0.5}
     return _ball("resting_ball", "a ball at rest, pressed on the floor by 10t²", "4.3", 0.0, params, 0.02, 50, rest_phase)
 
 
+@public
 def zeno_ball(gravity: float = 2.0, restitution: float = 0.5) -> Model:
     """A ball dropped from height 1: with the defaults its impacts accumulate at t = 3, and from then on it rests."""
     params = {"constant": -gravity, "quadratic": 0.0, "restitution": restitution}
@@ -119,6 +123,7 @@ _BOWL = System(_falling, [Contact(_inside, _restitution, friction=_friction, sli
 _SPHERE = System(_falling, [Contact(_outside, _restitution, name="sphere")], space=_ROUND)
 
 
+@public
 def bowl(
     mass: float = 1.0,
     radius: float = 1.0,
@@ -149,6 +154,7 @@ def bowl_speed(height: float, gravity: float = 9.81) -> float:
     return float(np.sqrt(2 * gravity * height))
 
 
+@public
 def sphere(mass: float = 1.0, radius: float = 1.0, gravity: float = 9.81, angle: float = 0.2, restitution: float = 0.0) -> Model:
     """A small body released at rest on top of a sphere, `angle` from the summit: it slides, and lifts off where cos θ has fallen to
     two thirds of its first value."""

@@ -19,6 +19,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
@@ -130,6 +131,7 @@ def highest_frequency(params: Any) -> float:
     return float(np.sqrt(eigh_tridiagonal(diagonal, beside, eigvals_only=True, select="i", select_range=(last, last))[0]))
 
 
+@public
 def bars(
     lengths: Sequence[float] = (10.0, 10.0),
     densities: Sequence[Any] = (1.0, 1.0),

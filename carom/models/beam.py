@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.kept.keep import keep
@@ -186,6 +187,7 @@ def _system(nodes: int, extras: BeamExtras = BeamExtras()) -> LumpedSystem:  # n
     )
 
 
+@public
 def beam(
     elements: int = 10,
     start_time: float = 4e-5,

@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.errors import InputError
 from carom.models.beam import _force, _less_than_half_a_turn, _masses, _potential, highest_frequency, sections
@@ -59,6 +60,7 @@ def _system(counts: tuple[int, int], restitution: float, rough: bool = False) ->
     )
 
 
+@public
 def beam_pair(
     elements: Sequence[int] = (3, 3),
     lengths: Sequence[float] = (0.5, 0.5),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from carom.calls import public, public_methods
 from carom.errors import InputError
 from carom.results.views import view
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@public_methods
 @dataclass(frozen=True, eq=False)
 class BilliardRun:
     """The states at the frames asked for, and what happened up to each of them."""
@@ -101,6 +103,8 @@ class BilliardRun:
         )
 
 
+@public
+@public_methods
 @dataclass(frozen=True, eq=False)
 class Billiard:
     """Elastic bodies of any radii and masses in a box [0, box₁] × … with elastic walls, in two or three dimensions."""
@@ -169,11 +173,13 @@ def _queue() -> Any:
     return event_queue
 
 
+@public
 def discs(n: int = 100, radius: float = 0.5, filling: float = 0.3, speed: float = 1.0, seed: int = 0) -> Billiard:
     """n equal discs in a square box of which they fill the share `filling`; Gaussian velocities with standard deviation `speed`."""
     return _gas("discs", n, 2, np.pi * radius**2, radius, filling, speed, seed)
 
 
+@public
 def spheres(n: int = 100, radius: float = 0.5, filling: float = 0.2, speed: float = 1.0, seed: int = 0) -> Billiard:
     """n equal spheres in a cube of which they fill the share `filling`; Gaussian velocities with standard deviation `speed`."""
     return _gas("spheres", n, 3, 4 / 3 * np.pi * radius**3, radius, filling, speed, seed)

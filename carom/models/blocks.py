@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import wall
 from carom.errors import InputError
@@ -50,6 +51,7 @@ _BLOCK = System(
 )
 
 
+@public
 def block(
     mass: float = 1.0,
     width: float = 1.0,
@@ -146,6 +148,7 @@ def _stack_slips(q, params):
 _STACKED = Contact(_stack_gaps, _restitution, friction=_friction, slip=_stack_slips, name="corner")
 
 
+@public
 def stack(
     n: int = 10, mass: float = 1.0, size: float = 1.0, gravity: float = 9.81, friction: float = 0.5, restitution: float = 0.0
 ) -> Model:

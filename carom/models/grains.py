@@ -7,12 +7,14 @@ import numpy as np
 from carom.bodies.run import WorldRun
 from carom.bodies.shapes import Disc, HalfPlane, Segment
 from carom.bodies.world import World
+from carom.calls import public
 from carom.errors import InputError
 from carom.models.world_model import WorldModel
 
 GRAVITY = 9.81
 
 
+@public
 def grain_column(columns: int = 6, rows: int = 10, radius: float = 0.005, friction: float = 0.4, seed: int = 1) -> WorldModel:
     """A column of grains, let go: it collapses into a heap, in the plane. Tall columns run out farther [lube2004].
 
@@ -46,6 +48,7 @@ def runout(run: WorldRun) -> float:
     return float(np.quantile(np.abs(run.x[-1, run.free, 0]), 0.95))
 
 
+@public
 def chain_over_peg(
     left: int = 10, right: int = 14, bends: int = 8, link: float = 0.02, rim: float = 0.003, friction: float = 0.0
 ) -> WorldModel:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import wall
 from carom.methods.timestepping.moreau import MoreauJean
@@ -58,6 +59,7 @@ _CRANK = System(
 )
 
 
+@public
 def slider_crank(
     speed: float = 150.0, clearance: float = 0.001, restitution: float = 0.4, friction: float = 0.01, gravity: float = 9.81
 ) -> Model:
@@ -136,6 +138,7 @@ _WOODPECKER = System(
 )
 
 
+@public
 def woodpecker(restitution: float = 0.5, friction: float = 0.3, gravity: float = 9.81) -> Model:
     """The woodpecker toy of [glocker1995]: a bird on a spring on a sleeve that jams on its pole. It pecks its way down in a limit
     cycle of sticking, sliding and impacts. `restitution` is that of the beak."""

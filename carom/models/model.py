@@ -1,12 +1,12 @@
 """A ready-made problem: the system with its initial state, its parameters and a step that suits it."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from carom.calls import nearest, public_methods
 from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
 from carom.results.solution import Solution
@@ -14,6 +14,7 @@ from carom.running.solve import solve
 from carom.system.system import System
 
 
+@public_methods
 @dataclass(frozen=True, eq=False)
 class Model:
     """`model.solve()` runs it; every number in it can be replaced by name."""
@@ -38,9 +39,8 @@ class Model:
         params = changes.pop("params", None) or {}
         for key in params:
             if key not in self.params:
-                close = difflib.get_close_matches(key, self.params, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise InputError(f"{self.name} has no parameter {key!r}; it has {', '.join(self.params)}{hint}")
+                known = ", ".join(self.params)
+                raise InputError(f"{self.name} has no parameter {key!r}; it has {known}{nearest(key, self.params)}")
         arguments: dict[str, Any] = {"q0": self.q0, "v0": self.v0, "dt": self.dt, "num_steps": self.num_steps}
         arguments |= {"name": self.name, "shape": self.shape}
         if np.ndim(changes.get("dt", 0.0)) and "num_steps" not in changes:  # a length for each step says how many

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, wall
 from carom.errors import InputError
@@ -52,6 +53,7 @@ def _pendulum(winding: Callable[[Any], Any], wall: str) -> System:
 _PENDULUM = _pendulum(_printed_winding, "cylinder")
 
 
+@public
 def nonholonomic_pendulum(
     mass: float = 1.0,
     length: float = 2.0,
@@ -141,6 +143,7 @@ _DISKS = {
 }
 
 
+@public
 def rolling_disk(
     mass: float = 1.0,
     radius: float = 1.0,
@@ -228,6 +231,7 @@ def _channel(q, params):
 _SLEIGH = System(_sleigh, [Contact(_channel, name="wall")], space=Euclidean(3, ("x", "y", "theta")), constraints=_blade)
 
 
+@public
 def chaplygin_sleigh(
     mass: float = 1.0, inertia: float = 0.3, offset: float = 0.3, front: float = 0.8, back: float = 0.4, width: float = 1.0
 ) -> Model:
@@ -277,6 +281,7 @@ def _box(q, params):
 _PARTICLE = System(_free, [Contact(_box, name="wall")], space=Euclidean(3, ("x", "y", "z")), constraints=_contact_plane)
 
 
+@public
 def nonholonomic_particle(mass: float = 1.0, side: float = 1.0) -> Model:
     """A free particle with z′ = y x′ in a cube |x|, |y|, |z| ≤ `side`. Its speed never changes."""
     return Model(

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import line, wall
 from carom.models.model import Model
@@ -22,6 +23,7 @@ def _floor(q):
 _PARTICLE = System(_falling, [Contact(_floor, name="floor")], space=Euclidean(2, ("x", "y")))
 
 
+@public
 def particle(mass: float = 1.0, gravity: float = 9.81, cubic: float = 0.0, restitution: float = 1.0) -> Model:
     """A particle above a floor; V = m(g y + cubic·y³)."""
     system = _PARTICLE
@@ -80,6 +82,7 @@ def _wedge_faces(q, params):
 _CORNER = System(_tilted, [Contact(_wedge_faces, _restitution, name="wall")], space=Euclidean(2, ("x", "y")))
 
 
+@public
 def corner(
     mass: float = 1.0,
     gravity: float = 9.81,
@@ -129,6 +132,7 @@ def _air(v, params):
 _DRAG = System(_dropping, [Contact(_floor, _restitution, name="floor")], force=_air, space=Euclidean(2, ("x", "y")))
 
 
+@public
 def drag(mass: float = 1.0, gravity: float = 9.81, drag: float = 0.05, restitution: float = 0.9) -> Model:
     """A ball in air (force −drag·|v|v) that loses energy at every bounce; the run ends before it comes to rest.
 

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, wall
 from carom.models.model import Model
@@ -26,6 +27,7 @@ def _bob_gap(q, params):
 _PENDULUM = System(_swinging, [Contact(_bob_gap, _restitution, name="wall")], space=Euclidean(1, ("theta",)))
 
 
+@public
 def pendulum(
     mass: float = 1.0, length: float = 1.0, gravity: float = 9.81, wall: float = 0.0, angle: float = -1.0, restitution: float = 1.0
 ) -> Model:
@@ -82,6 +84,7 @@ _DOUBLE = System(
 )
 
 
+@public
 def double_pendulum(
     mass1: float = 1.0,
     mass2: float = 1.0,

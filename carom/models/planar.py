@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, wall
 from carom.models.model import Model
@@ -38,6 +39,7 @@ def _outline(q, params):
     return [np.concatenate([turned, turned[:1]]) + np.asarray(q[:2]), _FLOOR]
 
 
+@public
 def star(mass: float = 1.0, size: float = 1.0, gravity: float = 9.81, cubic: float = 0.0) -> Model:
     """The four-pointed star of §4.3; its convex hull is a square with sides of length `size`."""
     half = size / 2
@@ -64,6 +66,7 @@ def _star_outline(q, params):
     return _outline(q, {"corners": outline})
 
 
+@public
 def polygon(
     corners: Sequence[Sequence[float]] = ((0.0, 0.0), (1.0, 0.0), (0.3, 0.8)),
     mass: float = 1.0,
@@ -108,6 +111,7 @@ _ELLIPSE = System(_falling_body, [Contact(_ellipse_gap, name="floor")], space=_P
 _TORQUE_FREE = System(_falling_body, [Contact(_torque_free_gap, name="floor")], space=_PLANE)
 
 
+@public
 def ellipse(mass: float = 1.0, a: float = 1.0, b: float = 0.5, gravity: float = 9.8, torque_free: bool = False) -> Model:
     """A uniform elliptical plate with half axes a, b: one smooth gap.
 
@@ -159,6 +163,7 @@ def _friction(params):
 _DISK = System(_rolling, [Contact(_bottom, _restitution, friction=_friction, slip=_slip, name="floor")], space=_PLANE)
 
 
+@public
 def friction_ball(
     mass: float = 1.0,
     radius: float = 0.1,

@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import mesh, plane
 from carom.errors import InputError
@@ -51,6 +52,7 @@ _ELLIPSOID = LumpedSystem(_masses, _weight, SPACE, [Contact(_ellipsoid_height, n
 _CUBE = tuple((x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5))
 
 
+@public
 def rigid_body(
     vertices: Sequence[Sequence[float]] | None = None,
     half_axes: Sequence[float] = (1.0, 0.7, 0.5),
@@ -100,6 +102,7 @@ def rigid_body(
     )
 
 
+@public
 def star_in_space(cubic: float = 0.0) -> Model:
     """The star of [fetecau2003, §4.3] as a body in space: its convex hull is a cube with sides of length 1."""
     body = rigid_body(

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, wall
 from carom.errors import InputError
@@ -27,6 +28,7 @@ def _neighbours(q, params):
 _PAIRS = Contact(_neighbours, _restitution, name="pair")
 
 
+@public
 def cradle(
     n: int = 3, mass: float = 1.0, radius: float = 0.5, speed: float = 1.0, spacing: float = 0.0, restitution: float = 1.0
 ) -> Model:
@@ -94,6 +96,7 @@ _PISTON = System(
 )
 
 
+@public
 def piston(
     mass: float = 1.0,
     length: float = 1.0,

@@ -5,12 +5,14 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.shapes import Box, HalfPlane, HalfSpace, Polygon, Sphere
 from carom.bodies.world import World
+from carom.calls import public
 from carom.errors import InputError
 from carom.models.world_model import WorldModel
 
 GRAVITY = 9.81
 
 
+@public
 def dice(
     count: int = 3, size: float = 0.016, friction: float = 0.3, restitution: float = 0.4, speed: float = 0.8, seed: int = 1
 ) -> WorldModel:
@@ -44,6 +46,7 @@ def face_up(turn: np.ndarray) -> tuple[int, float]:
     return (axis + 1 if up[axis] > 0 else 6 - axis), across
 
 
+@public
 def dominoes(
     count: int = 10, height: float = 0.048, spacing: float = 0.4, friction: float = 0.25, push: float = 3.0, flat: bool = False
 ) -> WorldModel:
@@ -97,6 +100,7 @@ def fallen(run, tilt: float = 0.1) -> np.ndarray:
 CARD, WIDTH, RIM = 0.088, 0.062, 0.001  # length and width between the corners, radius of a corner, in metres
 
 
+@public
 def card_house(storeys: int = 2, lean: float = 0.35, friction: float = 0.35) -> WorldModel:
     """A house of cards in space: pairs of cards that lean on each other, a long flat card between two storeys.
 
@@ -144,6 +148,7 @@ def card_threshold(lean: float) -> float:
 # -- the arch ------------------------------------------------------------------------------------------------------------
 
 
+@public
 def arch(voussoirs: int = 9, thickness: float = 0.25, radius: float = 1.0, friction: float = 0.6) -> WorldModel:
     """A half circle of wedge stones without mortar, in the plane. `thickness` is that of the ring, relative to its mean radius.
 

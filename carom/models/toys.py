@@ -6,6 +6,7 @@ from carom.bodies import quaternions
 from carom.bodies.run import WorldRun
 from carom.bodies.shapes import Cylinder, Ellipsoid, HalfSpace, Sphere
 from carom.bodies.world import World
+from carom.calls import public
 from carom.errors import InputError
 from carom.models.world_model import WorldModel
 
@@ -13,6 +14,7 @@ GRAVITY = 9.81
 UP = np.array([0.0, 0.0, 1.0])
 
 
+@public
 def newtons_cradle(balls: int = 5, lifted: int = 1, angle: float = 0.5, radius: float = 0.01, string: float = 0.12) -> WorldModel:
     """Newton's cradle in space: elastic balls that touch, each on two strings; `lifted` of them are let go at an angle.
 
@@ -43,6 +45,7 @@ def newtons_cradle(balls: int = 5, lifted: int = 1, angle: float = 0.5, radius: 
     )
 
 
+@public
 def rattleback(
     spin: float = -5.0, skew: float = 0.0873, rock: float = 0.05, half_axes: tuple = (0.2, 0.04, 0.03), friction: float = 1.0
 ) -> WorldModel:
@@ -63,6 +66,7 @@ def rattleback(
     return WorldModel("rattleback", about, world, 2.5e-3, 1800, "garcia1988", view=(-60.0, 30.0))
 
 
+@public
 def tippe_top(spin: float = 200.0, tilt: float = 0.3, radius: float = 0.02, friction: float = 0.4) -> WorldModel:
     """A tippe top: a ball whose centre of mass lies below its middle. Spun fast about the vertical it slides, rises and turns over.
 
@@ -98,6 +102,7 @@ def jellett(run: WorldRun, radius: float) -> np.ndarray:
     return np.sum(run.L[:, i] * (contact - run.x[:, i]), axis=1)
 
 
+@public
 def euler_disk(tilt: float = 0.3, radius: float = 0.0375, thickness: float = 0.006, loss: float = 1e-3) -> WorldModel:
     """Euler's disk: a heavy disc that rolls on its rim, ever flatter and ever faster, and stops abruptly.
 

@@ -8,9 +8,11 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.run import WorldRun
 from carom.bodies.world import World
+from carom.calls import public_methods
 from carom.drawing import Film, Part
 
 
+@public_methods
 @dataclass(frozen=True, eq=False)
 class WorldModel:
     """`model.solve()` runs it. `model.world` is an ordinary `World`: add to it, change its material, then solve."""

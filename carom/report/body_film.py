@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.calls import public
 from carom.drawing import Film, Part, moving
 from carom.errors import InputError
 
@@ -22,6 +23,7 @@ ROUND = 60  #     a mesh of more triangles is a round body
 MARGIN = 0.08  #  around the motion
 
 
+@public
 def save_film(
     film: Film,
     path: str | Path,

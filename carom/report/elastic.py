@@ -8,6 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from carom.calls import public
 from carom.diagnostics.fields import field_balance
 from carom.diagnostics.horizontal import energy_balance
 from carom.models.bars import end_velocities
@@ -18,6 +19,7 @@ from carom.results.solution import Solution
 _MOST_LINES = 60
 
 
+@public
 def plot_bars(solution: Solution, path: str | Path | None = None, title: str = "") -> Figure:
     """Displacements of the nodes, velocities of the ends that meet, energy, and its relative error: one row of Figs 4.2 and 4.3."""
     with matplotlib.rc_context(STYLE):
@@ -47,6 +49,7 @@ def plot_bars(solution: Solution, path: str | Path | None = None, title: str = "
         return _finished(figure, path)
 
 
+@public
 def plot_beam(solution: Solution, path: str | Path | None = None, times: Sequence[float] | None = None) -> Figure:
     """The beam in space at a few times, its energies by kind, and what is kept: energy, p_x, p_y and J_z."""
     chosen = np.linspace(0, solution.t[-1], 4) if times is None else np.asarray(times, float)
@@ -81,6 +84,7 @@ def plot_beam(solution: Solution, path: str | Path | None = None, times: Sequenc
         return _finished(figure, path)
 
 
+@public
 def plot_balance(solution: Solution, generator: Callable[..., Any], path: str | Path | None = None, title: str = "") -> Figure:
     """Where in space and time the balances of a chain are broken, and by how much: that of the momentum of `generator`, see
     `carom.diagnostics.field_balance`, and that of the energy; dots are contacts."""

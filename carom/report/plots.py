@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from carom.calls import public
 from carom.drawing import Part, film, moving
 from carom.errors import InputError
 from carom.results.places import file_path
@@ -63,6 +64,7 @@ def largest(t: np.ndarray, y: np.ndarray, intervals: int = 400) -> tuple[np.ndar
     return (t[starts] + t[ends]) / 2, np.maximum.reduceat(y, starts)
 
 
+@public
 def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
     """Coordinates, the smallest gap and the change of the energy against time, impacts marked; saved to `path` if given."""
     names = solution.labels
@@ -96,6 +98,7 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
         return _finished(figure, path)
 
 
+@public
 def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = None, title: str = "") -> Figure:
     """The energies of several runs: against time, and the size of their errors on a logarithmic scale below."""
     if not isinstance(solutions, Mapping) or not solutions or not all(isinstance(run, Solution) for run in solutions.values()):
@@ -125,12 +128,11 @@ def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = Non
         return _finished(figure, path)
 
 
+@public
 def plot_motion(
     solution: Solution, shape: Any = None, path: str | Path | None = None, frames: int = 40, until: float | None = None
 ) -> Figure:
     """The body itself at equally spaced times up to `until`, later ones darker; `shape` is by default that of the run."""
-    if not isinstance(solution, Solution):
-        raise InputError(f"plot_motion draws a solution; got {solution!r}")
     shape = solution.shape if shape is None else shape
     if shape is None:
         raise InputError("this run has no picture: pass shape= to solve, or here (see carom.drawing)")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from carom.results.choosing import chosen_of, number_of
+
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
@@ -54,16 +56,16 @@ class Impacts:
         return (self._row(i) for i in range(len(self)))
 
     def __getitem__(self, which: Any) -> Any:
-        """One impact, or a table of those that a slice, a mask or a list of numbers chooses."""
-        if isinstance(which, (int, np.integer)):
-            return self._row(range(len(self))[int(which)])
-        columns = {f.name: getattr(self, f.name)[which] for f in fields(self) if f.name != "names"}
-        return type(self)(**columns, names=self.names)
+        """One impact, or a table of those that a slice, a mask or a list of numbers chooses; or a column, by its name."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "names"}
+        chosen = chosen_of(which, columns, len(self), "impacts")
+        if isinstance(chosen, (int, np.ndarray)):
+            return self._row(chosen) if isinstance(chosen, int) else chosen
+        return type(self)(**chosen, names=self.names)
 
     def on(self, contact: int | str) -> "Impacts":
         """Those of one contact, by its number or name."""
-        index = self.names.index(contact) if isinstance(contact, str) else int(contact)
-        return self[self.contact == index]
+        return self[self.contact == number_of(contact, self.names, "contact")]
 
     def _row(self, i: int) -> Impact:
         where = self.names[self.contact[i]] if self.names else ""

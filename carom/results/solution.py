@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from carom.calls import public_methods
 from carom.drawing import Film, film_of_run
 from carom.errors import InputError
 from carom.methods import status as codes
@@ -108,6 +109,7 @@ def _came_to_rest(code: int, at: str, step: int, t: float, impacts: "Impacts", m
     return Status("resting" if code == codes.RESTING else "too_many_impacts", text, False, step, t)
 
 
+@public_methods
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The grid t, q, p (and v, energy, computed when asked for), the impacts, and how the run ended."""
@@ -262,10 +264,8 @@ class Solution:
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Solution {self.name!r}: {counted(self.num_steps, 'step')} of {self.pace} to t = {self.t[-1]:g}, "
-            f"{counted(len(self.impacts), 'impact')}, {self.status.name}"
-        )
+        steps, hits = counted(self.num_steps, "step"), counted(len(self.impacts), "impact")
+        return f"Solution {self.name!r}: {steps} of {self.pace} to t = {self.t[-1]:g}, {hits}, {self.status.name}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how it ended, what was kept, and the impacts."""

@@ -24,6 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import Film, Part
 from carom.errors import InputError
@@ -201,6 +202,7 @@ def _leaves(params: Any) -> tuple[Any, dict[str, Any]]:
 # -- loading -------------------------------------------------------------------------------------------------------------
 
 
+@public
 def load(
     path: str | Path, *, system: System | None = None, method: Any = None, shape: Callable[..., Any] | None = None
 ) -> Solution:

@@ -1,7 +1,8 @@
-"""Which function of a system is not finite where a run ended."""
+"""Why a run ended: which function of its system is not finite there, or whether its coordinates break down."""
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,8 @@ from carom.running.contact_checks import OUTSIDE
 from carom.system.system import System
 
 AHEAD = (0.0, 0.5, 1.0, 2.0)  # of a step beyond the last good state
+BEHIND = 64  # states before it: where coordinates break down, a run may last a few steps more
+NEARLY = 1e-2  # of the mass at the start: less is nearly none. Euler angles come here six degrees from their singularity
 
 
 def blame(system: System, params: Any, q: Any, v: Any, t: float, dt: float) -> str:
@@ -61,3 +64,39 @@ def _value_and_slope(function: Named, params: Any, q, v, t) -> tuple[np.ndarray,
 
 def _sign(values: np.ndarray) -> str:
     return "not a number" if np.any(np.isnan(values)) else "infinite"
+
+
+def breaking_down(system: System, params: Any, grid: np.ndarray, n: int, t: float, dt: float) -> str:
+    """Whether the mass matrix is nearly singular where a run ended, seen from its start; "" if it is not. `grid` has a row (q, p)
+    for each state that was kept.
+
+    The smallest eigenvalue of M₀⁻¹M is asked for, which does not depend on the units of the coordinates. Euler angles near a right
+    angle and polar coordinates near their origin have such places, and the bodies have not: other coordinates go through.
+    """
+    if grid.shape[1] != 2 * n or "nodes" in system.needs or system.massless is not None:
+        return ""
+    rows = grid[-BEHIND:][np.all(np.isfinite(grid[-BEHIND:]), axis=1)]
+    rows = np.concatenate([np.repeat(grid[:1], BEHIND - len(rows), axis=0), rows])  # always as many: one program for all runs
+    start, time = jnp.asarray(grid[0, :n]), jnp.asarray(t, float)
+    first, seen = map(np.asarray, _masses(system, params, start, jnp.asarray(rows), time, jnp.asarray(dt, float)))
+    if not np.all(np.isfinite(first)) or np.linalg.eigvalsh(first)[0] <= 0:  # an energy that is not quadratic in the velocities
+        return ""
+    root = np.linalg.cholesky(first)
+    whole = np.linalg.solve(root, np.linalg.solve(root, seen[np.all(np.isfinite(seen), axis=(1, 2))]).transpose(0, 2, 1))
+    smallest = float(np.min(np.linalg.eigvalsh(whole), initial=1.0))
+    if smallest > NEARLY:
+        return ""
+    return (
+        f"the mass matrix is nearly singular there, in one direction {max(smallest, 0.0):.1g} of what it was at the start. "
+        "Coordinates such as Euler angles have such places, bodies have none: describe one that turns on carom.SE3() or carom.SO3()"
+    )
+
+
+@eqx.filter_jit
+def _masses(system: System, params: Any, first, rows, t, dt):
+    """The mass matrix at the start, and at some states and on the way that the last of them takes."""
+    n = first.shape[0]
+    mechanics = system.bind(params, n)
+    mass = lambda q: mechanics.mass(q, jnp.zeros(n), t)  # noqa: E731
+    q, v = rows[-1, :n], mechanics.velocity(rows[-1, :n], rows[-1, n:], t)
+    return mass(first), jax.vmap(mass)(jnp.concatenate([rows[:, :n], jnp.stack([q + part * dt * v for part in AHEAD])]))

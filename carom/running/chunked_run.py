@@ -14,11 +14,11 @@ import numpy as np
 from carom.kept.counted_program import Program
 from carom.methods.loop import Chunk, Grid, advance
 from carom.methods.method import Method, State
-from carom.methods.status import CONTACTS_FULL, NOT_FINITE, OK, STOPPED, TABLE_FULL
+from carom.methods.status import CONTACT_UNSOLVED, CONTACTS_FULL, NOT_CONVERGED, NOT_FINITE, OK, STOPPED, TABLE_FULL
 from carom.methods.stops import Stop, Watch
 from carom.numerics.linalg import SMALL
 from carom.results.solution import Impacts, Solution, Status, counted, describe
-from carom.running.blame import blame
+from carom.running.blame import blame, breaking_down
 from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
 from carom.running.progress import Bar
@@ -223,7 +223,7 @@ class March:
             p=grid[:, n : n + dim],
             dt=self.step,
             impacts=impacts,
-            status=self.status(impacts, interrupted, grid[-1][: n + dim]),
+            status=self.status(impacts, interrupted, grid[:, : n + dim]),
             system=self.system,
             method=self.method,
             params=problem.params,
@@ -250,7 +250,7 @@ class March:
         steps = start - self.since[0] + self.stride * np.arange(rows - stopped)
         return np.append(self.since[1] + self.step * steps, [self.stopped_at] if stopped else [])
 
-    def status(self, impacts: Impacts, interrupted: bool, last: np.ndarray) -> Status:
+    def status(self, impacts: Impacts, interrupted: bool, grid: np.ndarray) -> Status:
         done, t, code = self.done, self.t if self.stopped_at is None else self.stopped_at, self.code
         at = f"at step {done} (t = {t:.9g})"
         if interrupted:
@@ -258,7 +258,7 @@ class March:
         if code != OK:
             where = f"; last impact at t = {impacts.t[-1]:.9g} on {impacts.names[impacts.contact[-1]]!r}" if len(impacts) else ""
             status = describe(code, done, t, impacts, self.method, where)
-            return status if code != NOT_FINITE else _blamed(status, self.problem, self.step, last)
+            return _blamed(status, code, self.problem, self.step, grid)
         if self.ended_by:
             return Status("stopped" if self.stopped_at is not None else "ended", f"stopped by {self.ended_by} {at}", True, done, t)
         if self.asked.max_impacts is not None and len(impacts) >= self.max_impacts:
@@ -312,12 +312,16 @@ def _advance(method: Method, system: System, params: Any, state: State, grid: Gr
 _chunk = Program(_advance)
 
 
-def _blamed(status: Status, problem: Problem, step: float, last: np.ndarray) -> Status:
-    """The same, with the function that is not finite where the motion was going."""
-    n = problem.q0.size
-    q, p, t = jnp.asarray(last[:n]), jnp.asarray(last[n:]), jnp.asarray(status.t)
-    v = problem.system.bind(problem.params, n).velocity(q, p, t)
-    culprit = blame(problem.system, problem.params, q, v, status.t, step)
+def _blamed(status: Status, code: int, problem: Problem, step: float, grid: np.ndarray) -> Status:
+    """The same, with the function that is not finite where the motion was going, or with coordinates that break down there."""
+    if code not in (NOT_FINITE, NOT_CONVERGED, CONTACT_UNSOLVED):
+        return status
+    n, culprit = problem.q0.size, ""
+    if code == NOT_FINITE:
+        q, p, t = jnp.asarray(grid[-1, :n]), jnp.asarray(grid[-1, n:]), jnp.asarray(status.t)
+        v = problem.system.bind(problem.params, n).velocity(q, p, t)
+        culprit = blame(problem.system, problem.params, q, v, status.t, step)
+    culprit = culprit or breaking_down(problem.system, problem.params, grid, n, status.t, step)
     return replace(status, message=f"{status.message}; {culprit}") if culprit else status
 
 

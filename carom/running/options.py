@@ -1,31 +1,22 @@
 """What surrounds a problem: the method, the grid, how much is kept."""
 
-import inspect
 from typing import Any
 
 import jax
 import numpy as np
 
+from carom.calls import must_be
 from carom.errors import InputError
 from carom.methods.method import Method
 from carom.system.system import System
 
 
 def check_system(system: Any) -> None:
-    if isinstance(system, System):
-        return
-    inside = isinstance(getattr(system, "system", None), System)
-    hint = "; a model is run by model.solve(), and model.system is its system" if inside else ""
-    raise InputError(f"system must be a carom.System; got {type(system).__name__}{hint}")
+    must_be(System, system, "system")
 
 
 def check_method(method: Any) -> None:
-    if isinstance(method, Method):
-        return
-    if inspect.isclass(method):
-        raise InputError(f"method is the class {method.__name__}; make one of it: carom.{method.__name__}()")
-    hint = f"; did you mean carom.{method}()?" if isinstance(method, str) and method.isidentifier() else ""
-    raise InputError(f"method must be one of carom's, such as carom.VariationalCollision(); got {method!r}{hint}")
+    must_be(Method, method, "method")
 
 
 def check_untraced(**values: Any) -> None:

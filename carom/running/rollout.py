@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.kept.remember import remembered
 from carom.methods.capabilities import require
@@ -22,6 +23,7 @@ from carom.running.tracing import check_stops, explained
 from carom.system.system import System
 
 
+@public
 def rollout(
     system: System,
     method: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError, SolveError
 from carom.methods.capabilities import require
 from carom.methods.method import Method, State
@@ -23,6 +24,7 @@ from carom.running.tracing import check_stops
 from carom.system.system import System
 
 
+@public
 def solve(
     system: System,
     method: Method,

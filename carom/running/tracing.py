@@ -1,7 +1,6 @@
 """The functions of a system, traced once: wrong shapes, missing and unread parameters, indices out of range, and everything else
 that goes wrong in them as a sentence that names the function, the line and what to try."""
 
-import difflib
 import linecache
 import traceback
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import nearest
 from carom.errors import CaromError, InputError
 from carom.methods.stops import Stop
 from carom.named import Named
@@ -37,9 +37,7 @@ class Recorder(dict):
         self.read.add(key)
         if key not in self:
             known = ", ".join(map(str, self)) or "none"
-            close = difflib.get_close_matches(str(key), [str(k) for k in self], 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"{self.role} reads {self.where}[{key!r}], which was not given; given: {known}{hint}")
+            raise InputError(f"{self.role} reads {self.where}[{key!r}], which was not given; given: {known}{nearest(key, self)}")
         return super().__getitem__(key)
 
     def get(self, key, default=None):
@@ -96,8 +94,7 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
     unread = [key for key in params if key not in read] if isinstance(params, dict) else []
     if unread:
         known = ", ".join(sorted(map(str, read))) or "none"
-        close = difflib.get_close_matches(str(unread[0]), [str(k) for k in read if k not in params], 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = nearest(unread[0], [key for key in read if key not in params])
         raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
 
 

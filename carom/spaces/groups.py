@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.spaces import cayley_matrices as one_body
 from carom.spaces.rotations import (
@@ -148,6 +149,7 @@ def _gyration(omega, inertia, h):
     return value, columns
 
 
+@public
 class SO3(_Group):
     """Rotations: q is a unit quaternion (w, x, y, z) that turns body axes into space, v the angular velocity in the body.
 
@@ -232,6 +234,7 @@ class SO3(_Group):
         return Drift(join(renormalise(multiply(split(q), turn))), join(unrotate(turn, mu)), kinetic, converged)
 
 
+@public
 class SE3(_Group):
     """Rigid motions: q = (unit quaternion, position), v = (angular velocity, velocity), both in the body.
 

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from carom.calls import public
 from carom.errors import InputError
 
 
@@ -111,6 +112,7 @@ class Space(eqx.Module):
         """The free motion of masses by the discrete Lagrangian h ½⟨m ξ, ξ⟩, q₁ = retract(q, h ξ)."""
 
 
+@public
 class Euclidean(Space):
     """ℝⁿ with named coordinates; retraction q + δ.
 
@@ -206,6 +208,7 @@ class Euclidean(Space):
         return Drift(q + h * v, p, 0.5 * jnp.sum(p * v), jnp.asarray(True))
 
 
+@public
 class Power(Space):
     """The same space at `count` nodes, node after node."""
 
@@ -285,6 +288,7 @@ class Power(Space):
         return Drift(out.q.reshape(-1), out.p.reshape(-1), out.kinetic, out.converged)
 
 
+@public
 class Product(Space):
     """Several spaces side by side: `Product(Euclidean(3), SO3())` is where a rigid body lives."""
 

@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
 
 
+@public
 class Chain(eqx.Module):
     """(1) for a `LumpedSystem` of `nodes` nodes, each of them in `space`.
 

@@ -10,12 +10,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 
 KNOWN = ("q", "v", "t", "memory", "params")
 
 
+@public
 class Controller(eqx.Module):
     """A discrete-time controller with memory, as it runs on a computer beside the machine.
 

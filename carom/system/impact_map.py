@@ -5,11 +5,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.system.system import System
 
 
+@public
 def impact_map(
     system: System,
     contact: int | str | None,

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from carom.calls import public
 from carom.contact.contact import Contact
 from carom.contact.laws import Impulse
 from carom.errors import InputError
@@ -35,6 +36,7 @@ from carom.system.supports import Supports
 from carom.system.system import System
 
 
+@public
 class LumpedSystem(System):
     """A system with masses at nodes (1), on a vector space or on a group.
 

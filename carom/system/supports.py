@@ -20,11 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
 
 
+@public
 class Supports(eqx.Module):
     """What holds a `LumpedSystem`.
 

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.contact.contact import Contact, contacts_of
 from carom.contact.joint import Joint, joints_of
 from carom.errors import InputError
@@ -18,6 +19,7 @@ from carom.system.hamiltonian import HamiltonianMechanics
 from carom.system.mechanics import LagrangianMechanics, Mechanics
 
 
+@public
 class System(eqx.Module):
     """The physics, and nothing of the numerics.
 

@@ -155,7 +155,7 @@ ELASTIC = {
     "convex: a line": (lambda: carom.Convex([[0, 0], [1, 1]]), "must span an area"),
 }  # fmt: skip
 STEPS = {
-    "Adaptive: a text": (lambda: carom.Adaptive("VariationalCollision"), "method must be a method of carom, such as"),
+    "Adaptive: a text": (lambda: carom.Adaptive("VariationalCollision"), "method must be one of carom's, such as carom.VariationalCollision"),
     "Adaptive: events": (lambda: carom.Adaptive(carom.EventDriven()), "does not choose the steps of EventDriven: its solver"),
     "Adaptive: itself": (lambda: carom.Adaptive(carom.Adaptive(carom.MoreauJean())), "does not choose the steps of Adaptive"),
     "Adaptive: rtol as text": (lambda: carom.Adaptive(carom.MoreauJean(), rtol="x"), "rtol must be a small positive number; got 'x'"),

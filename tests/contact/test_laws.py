@@ -9,7 +9,7 @@ import pytest
 from conftest import TRAPEZOIDAL
 
 import carom
-from carom.contact.laws import Closed, friction_impulses, impact_impulse, largest_share, law_without_gain
+from carom.contact.laws import RIDGE, Closed, _agreement, friction_impulses, impact_impulse, largest_share, law_without_gain
 from carom.numerics.complementarity import normal_impulses
 from carom.numerics.complementarity.derivatives import friction_derivative
 
@@ -228,3 +228,53 @@ def test_restitution_that_friction_limits_has_an_exact_derivative():
     exact = jax.jacfwd(impulse)(0.0)
     np.testing.assert_allclose(exact, (impulse(1e-5) - impulse(-1e-5)) / 2e-5, rtol=1e-6)  # 1e-12 of a bisection over 1e-5
     assert np.abs(jax.jacfwd(lambda x: impulse(x, freeze=True))(0.0) - exact).max() > 1e-2
+
+
+def _face(tilt):
+    """A cube of side 0.3 and mass 1 that falls flat with some spin: its face's four corners, of which two approach, and all are
+    pulled down by the forces of the step. Rows: four normals, then two tangents for each. `tilt`: between the ends of an edge."""
+    x, y = np.array([[-0.15, -0.15], [-0.15, 0.15], [0.15, -0.15], [0.15, 0.15]]).T
+    one, none = np.ones(4), np.zeros(4)
+    normals = np.stack([none, none, one, y, -x, none], axis=1)
+    along = [np.stack([one, none, none, none, -0.15 * one, -y], axis=1), np.stack([none, one, none, 0.15 * one, none, x], axis=1)]
+    rows = np.concatenate([normals, np.stack(along, axis=1).reshape(8, 6)])
+    G = rows @ np.diag(1 / np.array([1, 1, 1, 0.015, 0.015, 0.015])) @ rows.T
+    twist = np.array([0.12, 0.05, -0.034, tilt, 0.228, 0.3])
+    before = rows @ twist
+    pushed = normals @ np.array([0, 0, -0.0981, 0, 0, 0])
+    return G, before + np.concatenate([pushed, np.zeros(8)]), 0.3 * np.maximum(-before[:4], 0.0)
+
+
+def test_a_face_that_falls_flat():
+    """Four corners of a rigid face, three rates. With a tilt of 1e-8 restitution asks for what three of them can have; the target
+    is moved by a billionth, and all laws hold to a certificate that was out of reach."""
+    friction, members = jnp.full(4, 0.6), jnp.ones(4, bool)
+
+    @jax.jit
+    def law(G, rates, target):
+        return law_without_gain(G, rates, target, friction, members, lambda lam: lam @ (rates + 0.5 * G @ lam), 1e-14)
+
+    for tilt in (0.0, 1e-8, -3e-8, 1e-7):
+        G, rates, target = _face(tilt)
+        found = law(*map(jnp.asarray, (G, rates, target)))
+        lam, after = np.asarray(found.value), rates + G @ np.asarray(found.value)
+        assert found.converged
+        assert lam[:4].min() >= 0 and (after[:4] - target).min() > -1e-6 * np.abs(rates).max()
+        assert np.abs(lam[:4] * (after[:4] - target)).max() < 1e-6 * np.abs(rates).max() * lam.max()
+        assert np.all(np.linalg.norm(lam[4:].reshape(4, 2), axis=1) <= 0.6 * lam[:4] + 1e-12)
+
+
+def test_targets_are_moved_by_what_contradicts_and_no_further():
+    members = jnp.ones(4, bool)
+    null = np.array([1.0, -1.0, -1.0, 1.0]) / 2
+    G, rates, target = _face(1e-8)
+    change = np.asarray(_agreement(*map(jnp.asarray, (G[:4, :4], rates, target)), members))
+    np.testing.assert_allclose(change, -(target @ null) * null, atol=5 * RIDGE * target.max())  # what a rigid body cannot have
+    assert 1e-10 < np.abs(change).max() < 1e-8
+    G, rates, target = _face(1e-3)
+    assert np.all(
+        np.asarray(_agreement(*map(jnp.asarray, (G[:4, :4], rates, target)), members)) == 0
+    )  # a contradiction, which stays
+    three = jnp.asarray([True, True, True, False])
+    kept = np.asarray(_agreement(*map(jnp.asarray, (G[:4, :4], rates, target)), three))
+    assert np.abs(kept).max() <= 1e-7 * np.abs(target).max()  # three corners can have any rates

@@ -491,7 +491,7 @@ RESULTS = {
     "ensemble: impacts of nobody": (lambda: many().impacts([]), "the list is empty"),
     "energies of a number": (lambda: carom.report.plot_energy(3), "plot_energy needs at least one solution"),
     "energies of nothing": (lambda: carom.report.plot_energy({}), "plot_energy needs at least one solution"),
-    "the motion of a number": (lambda: carom.report.plot_motion(3), "plot_motion draws a solution; got 3"),
+    "the motion of a number": (lambda: carom.report.plot_motion(3), "solution must be a run, as carom.solve and carom.load return it; got 3"),
     "a number as name": (lambda: solve(name=3), "name must be a text; got 3"),
     "ensemble: impacts of lane 7": (lambda: many().impacts([0, 7]), "lane must be a whole number from 0 to 1; got 7"),
 }  # fmt: skip

@@ -9,9 +9,11 @@ import numpy as np
 
 from carom.bodies.shapes.mesh_files import read_mesh
 from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope, size, vector
+from carom.calls import public
 from carom.errors import InputError
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class HalfSpace(Shape):
     """All points x with normal · x ≤ offset: a floor, a wall, an incline."""
@@ -40,6 +42,7 @@ class HalfSpace(Shape):
         return np.inf
 
 
+@public
 class HalfPlane(HalfSpace):
     """All points x of the plane with normal · x ≤ offset. The normal points up if none is given."""
 
@@ -49,6 +52,7 @@ class HalfPlane(HalfSpace):
         super().__init__(normal, offset)
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class Plate(Shape):
     """An endless plate of the given thickness whose middle plane holds the origin; bodies may be on either side."""
@@ -74,6 +78,7 @@ class Plate(Shape):
         return np.inf
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class TriangleMesh(Shape):
     """A surface of triangles, met from either side: from points [k, 3] and triangles [m, 3], or from a file (.stl, .obj)."""
@@ -123,6 +128,7 @@ def triangle(corners: np.ndarray, number: int) -> Polytope:
     return polytope(corners, [(0, 1, 2), (0, 2, 1)], [n, -n], [(0, 1), (1, 2), (0, 2)])
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class HeightField(Shape):
     """Ground whose heights [nx, ny] stand on a grid of the given spacing; the first one is at x = y = 0."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.shapes.shape import Mass, Polytope, Shape, numbers, polytope, size, vector
+from carom.calls import public
 from carom.errors import InputError
 
 
@@ -14,6 +15,7 @@ def _about_z(moment: float) -> np.ndarray:
     return np.diag([0.0, 0.0, moment])
 
 
+@public
 @dataclass(frozen=True)
 class Disc(Shape):
     """A disc with its centre at the origin."""
@@ -38,6 +40,7 @@ class Disc(Shape):
         return self.radius
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class Polygon(Shape):
     """A convex polygon through its corners [k, 2], in either order. `Polygon.box(x, y)` is a rectangle about the origin."""
@@ -93,6 +96,7 @@ class Polygon(Shape):
         return float(np.max(np.linalg.norm(self.corners, axis=1)))
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class Segment(Shape):
     """A straight piece from a to b with a round rim: all points within `radius` of it."""

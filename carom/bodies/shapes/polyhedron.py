@@ -10,11 +10,13 @@ import numpy as np
 from carom.bodies.shapes.mesh_files import read_mesh
 from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope
 from carom.bodies.shapes.solid import mass_of_triangles
+from carom.calls import public
 from carom.errors import InputError
 
 FLAT = 1e-9  # relative to the extent: thinner hulls are refused, and facets closer to one plane are one face
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class ConvexPolyhedron(Shape):
     """The convex hull of points [k, 3], or of the points of a mesh file (.stl or .obj). Its frame is that of the points."""

@@ -6,8 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope, size
+from carom.calls import public
 
 
+@public
 @dataclass(frozen=True)
 class Sphere(Shape):
     """A ball with its centre at the origin."""
@@ -34,6 +36,7 @@ class Sphere(Shape):
         return self.radius * direction / np.linalg.norm(direction)
 
 
+@public
 @dataclass(frozen=True)
 class Capsule(Shape):
     """A cylinder with two half balls at its ends, along z: `length` is that of the cylinder between them."""
@@ -68,6 +71,7 @@ class Capsule(Shape):
         return end + self.radius * direction / np.linalg.norm(direction)
 
 
+@public
 @dataclass(frozen=True)
 class Cylinder(Shape):
     """A cylinder along z with its centre at the origin."""
@@ -96,6 +100,7 @@ class Cylinder(Shape):
         return np.array([rim[0], rim[1], np.copysign(0.5 * self.length, direction[2])])
 
 
+@public
 @dataclass(frozen=True)
 class Ellipsoid(Shape):
     """An ellipsoid with the half axes `a`, `b`, `c` along x, y, z."""

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope, size
+from carom.calls import public
 
 CORNERS = np.array([[x, y, z] for z in (-0.5, 0.5) for y in (-0.5, 0.5) for x in (-0.5, 0.5)])
 FACES = [(0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5)]
@@ -13,6 +14,7 @@ NORMALS = [(0, 0, -1), (0, 0, 1), (0, -1, 0), (0, 1, 0), (-1, 0, 0), (1, 0, 0)]
 EDGES = [(i, j) for i in range(8) for j in range(i + 1, 8) if bin(i ^ j).count("1") == 1]
 
 
+@public
 @dataclass(frozen=True)
 class Box(Shape):
     """A box with its centre at the origin; `x`, `y`, `z` are the full lengths of its sides."""

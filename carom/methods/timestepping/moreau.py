@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS, Closed, friction_law, impact_impulse, law_without_gain
 from carom.errors import InputError
 from carom.methods.method import StepRecord
@@ -22,6 +23,7 @@ from carom.xla.kernel import sealed
 NEWTON_STEPS = 20
 
 
+@public
 class MoreauJean(Timestepping):
     """Timestepping without events: one velocity problem per step holds forces, resting contact, friction and impacts.
 

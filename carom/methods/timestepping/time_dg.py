@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.methods.method import StepRecord
@@ -86,6 +87,7 @@ def _degree(given: Any) -> int | tuple[int, ...]:
     return tuple(int(degree) for degree in several) if listed else int(given)
 
 
+@public
 class TimeDG(Timestepping):
     """Time-discontinuous Galerkin timestepping: velocities are polynomials of degree M in each step and jump between steps.
 

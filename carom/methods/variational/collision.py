@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.kept.keep import keep
@@ -23,6 +24,7 @@ from carom.xla.kernel import sealed
 NODES_ALONE = {"interfaces": "interfaces are located", "supports": "supports hold", "dry friction": "dry friction is written"}
 
 
+@public
 class VariationalCollision(Method):
     """Discrete Lagrangian flow between impacts, Weierstrass–Erdmann conditions at each [fetecau2003].
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.rules import Rule
@@ -72,6 +73,7 @@ class DiscreteLagrangian:
         return State(t - 0.5 * h, before, self.legendre(before, after, h, t - 0.5 * h).p0)
 
 
+@public
 def discrete_lagrangian(system: System, rule: Rule, params: Any = None) -> DiscreteLagrangian:
     """The discrete Lagrangian that a rule makes of a system, as a function L_d(q0, q1, h, t=0).
 

@@ -38,6 +38,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.variational.flow import Flow, FlowMap, Tableau
@@ -170,6 +171,7 @@ class Midpoint(_TableauRule):
         return _straight((0.5, 1.0))
 
 
+@public
 class Gamma(_TableauRule):
     """L at γq + (1 − γ)q₁, (57) of [fetecau2003]. *Order* 1, or 2 for γ = ½."""
 
@@ -180,8 +182,7 @@ class Gamma(_TableauRule):
     def __init__(self, gamma: float):
         if not 0.0 <= gamma <= 1.0:
             raise InputError(f"Gamma: γ must lie in [0, 1]; got {gamma}")
-        self.gamma = float(gamma)
-        self.symmetric = self.gamma == 0.5
+        self.gamma, self.symmetric = float(gamma), gamma == 0.5
         self.order = 2 if self.symmetric else 1
 
     def tableau(self) -> Tableau:
@@ -208,6 +209,7 @@ class Right(_TableauRule):
         return _straight((1.0, 1.0))
 
 
+@public
 class Galerkin(_TableauRule):
     """Polynomials of degree `stages` with as many Gauss nodes [marsden2001, §2.2.6]: the Gauss collocation methods.
 
@@ -252,6 +254,7 @@ _COMPOSITIONS = {
 }
 
 
+@public
 class Composition(Rule):
     """Φ_{γ₁h} ∘ … ∘ Φ_{γ_s h} of a symmetric rule of order 2: a rule of order 4, 6 or 8 that is explicit if the base is.
 
@@ -263,9 +266,7 @@ class Composition(Rule):
 
     base: Rule
     order: int = eqx.field(static=True)
-    symmetric = True
-    goes_back = True
-    of_parts = True
+    symmetric = goes_back = of_parts = True
 
     def __init__(self, base: Rule, order: int = 4):
         if order not in _COMPOSITIONS:

@@ -1,0 +1,126 @@
+"""Calls that do not fit: an option that is not there, one that is missing, something that is no run. Each is answered in one way.
+
+`@public` stands at what a person calls, a function or a class, and `@public_methods` at a class whose methods are verbs.
+"""
+
+import difflib
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from carom.errors import InputError
+
+Anything = TypeVar("Anything", bound=Callable[..., Any])
+Owner = TypeVar("Owner", bound=type)
+
+# The nouns that functions ask for by the annotation of an argument, and what a person is told to pass.
+WANTED = {
+    "System": "must be a carom.System",
+    "Solution": "must be a run, as carom.solve and carom.load return it",
+    "Method": "must be one of carom's, such as carom.VariationalCollision()",
+    "Rule": "must be a carom rule such as carom.Trapezoidal()",
+}
+# What is given instead, often enough: (wanted, given).
+INSTEAD = {
+    ("System", "Model"): "a model is run by model.solve(), and model.system is its system",
+    ("System", "World"): "a world is run by world.solve(), and world.system is its system",
+    ("System", "Solution"): "solution.system is its system",
+    ("Solution", "System"): "run it first: carom.solve(system, method, q0, v0, dt=…, num_steps=…)",
+    ("Solution", "Model"): "run it first: model.solve()",
+    ("Solution", "World"): "this is for systems: carom.solve(world.system, method, **world.start, dt=…, num_steps=…)",
+    ("Solution", "WorldRun"): "this is for systems: carom.solve(world.system, method, **world.start, dt=…, num_steps=…)",
+    ("Solution", "Ensemble"): "ensemble.solve(lane) is the run of one lane",
+    ("Solution", "list"): "hand over one run at a time",
+    ("Solution", "tuple"): "hand over one run at a time",
+}
+
+
+def nearest(name: Any, known: Iterable[Any]) -> str:
+    """ "; did you mean …?", where something known looks like it."""
+    close = difflib.get_close_matches(str(name), [str(each) for each in known], 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def must_be(kind: type, value: Any, name: str) -> None:
+    """Is this a `kind`, one of `WANTED`?"""
+    if isinstance(value, kind):
+        return
+    if inspect.isclass(value) and issubclass(value, kind):
+        raise InputError(f"{name} is the class {value.__name__}; make one of it: carom.{value.__name__}()")
+    told = [INSTEAD[kind.__name__, each.__name__] for each in type(value).__mro__ if (kind.__name__, each.__name__) in INSTEAD]
+    got = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
+    if kind.__name__ == "Method" and isinstance(value, str) and value.isidentifier():
+        told = [f"did you mean carom.{value}()?"]
+    raise InputError("; ".join([f"{name} {WANTED[kind.__name__]}; got {got}", *told[:1]]))
+
+
+def public(called: Anything) -> Anything:
+    """A function that answers a call which does not fit with what it takes; of a class, its construction."""
+    if not isinstance(called, type):
+        return answering(called, called.__name__, 0)  # type: ignore[return-value]
+    called.__init__ = answering(called.__init__, called.__name__, 1)
+    return called
+
+
+def public_methods(owner: Owner) -> Owner:
+    """A class whose methods answer so, all those that a person calls. Not for methods that are called in every step."""
+    for name, method in list(vars(owner).items()):
+        if isinstance(method, types.FunctionType) and not name.startswith("_"):
+            setattr(owner, name, answering(method, name, 1))
+    return owner
+
+
+def answering(function: Callable[..., Any], name: str, hidden: int) -> Callable[..., Any]:
+    """`hidden`: how many of the first parameters nobody writes: self."""
+    signature = inspect.signature(function)
+    written = list(signature.parameters.values())[hidden:]
+    kinds = {entry.name: entry.annotation for entry in written if _is_noun(entry.annotation)}
+
+    @functools.wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        try:
+            given = signature.bind(*args, **options).arguments
+        except TypeError:
+            raise InputError(_misfit(signature, name, hidden, args, options)) from None
+        for key, kind in kinds.items():
+            if key in given:
+                must_be(kind, given[key], key)
+        return function(*args, **options)
+
+    return called
+
+
+def check_options_of(name: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Are these options among those that are known?"""
+    known = list(known)
+    for key in options:
+        if key not in known:
+            listed = ", ".join(known) or "nothing"
+            raise InputError(f"{name} has no option {key!r}: it takes {listed}{nearest(key, known)}")
+
+
+def _is_noun(annotation: Any) -> bool:
+    return inspect.isclass(annotation) and annotation.__name__ in WANTED and annotation.__module__.startswith("carom.")
+
+
+def _misfit(signature: inspect.Signature, name: str, hidden: int, args: tuple[Any, ...], options: dict[str, Any]) -> str:
+    """What is wrong with a call that cannot be bound: the first reason of three."""
+    entries = list(signature.parameters.values())[hidden:]
+    known = [entry.name for entry in entries if entry.kind not in (entry.VAR_KEYWORD, entry.VAR_POSITIONAL)]
+    if not any(entry.kind is entry.VAR_KEYWORD for entry in entries):
+        check_options_of(name, options, known)
+    by_position = [entry.name for entry in entries if entry.kind in (entry.POSITIONAL_ONLY, entry.POSITIONAL_OR_KEYWORD)]
+    given = len(args) - hidden
+    if given > len(by_position) and not any(entry.kind is entry.VAR_POSITIONAL for entry in entries):
+        rest = [key for key in known if key not in by_position]
+        named = f"; write the others by name: {', '.join(rest)}" if rest else ""
+        return f"{name} takes {len(by_position)} by position ({', '.join(by_position) or 'none'}); got {given}{named}"
+    twice = [key for key in by_position[:given] if key in options]
+    if twice:
+        return f"{name} is given {twice[0]} twice, by position and by name"
+    missing = [
+        e.name for e in entries if e.default is e.empty and e.name in known and e.name not in {*by_position[:given], *options}
+    ]
+    return f"{name} needs {' and '.join(missing)}: it takes {', '.join(known)}"
