@@ -211,6 +211,8 @@ def star_order(full: bool, draw: Path | None) -> list[Row]:
         for name, (sizes, errors, order) in found.items():
             ax.loglog(sizes, errors, "o-", label=f"{name}: {order:.2f}")
         ax.set(xlabel="dt", ylabel="error", title="star, after one collision (Fig. 5)")
+        ax.set_xticks([0.002, 0.005, 0.01, 0.02], ["0.002", "0.005", "0.01", "0.02"])
+        ax.set_xticks([], minor=True)
         ax.legend()
         figure.savefig(draw, dpi=120)
     second, fourth = (found[name][2] for name in found)

@@ -213,7 +213,7 @@ def _disk(full: bool, draw: Path | None) -> list[Row]:
             ax.plot(run.q[:, 0], run.q[:, 1], lw=0.8, label=f"{rim} wall")
         ax.axhline(10.0, color="black", lw=1)
         ax.set(xlabel="x", ylabel="y", aspect="equal", title="the contact point of the disk")
-        ax.legend()
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
         figure.savefig(draw, dpi=110)
     return [
         judge(

@@ -34,7 +34,7 @@ def _convergence(key: str, figure: str, order_high: int):
             for label, dt, errors in lines:
                 ax.loglog(dt, np.maximum(errors, 1e-17), ".-", label=label)
             ax.set(xlabel="dt", ylabel="L1 error", title=f"{problem.about} ({figure})")
-            ax.legend(fontsize=7)
+            canvas.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
             canvas.savefig(draw, dpi=120)
         return rows
 

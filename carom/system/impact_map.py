@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
+from carom.named import frozen, traced_in
 from carom.system.system import System
 
 
@@ -27,7 +31,8 @@ def impact_map(
         p⁺ − p⁻ ∈ (T∂Q)° + Δ°,   v⁺ ∈ Δ,   and the law of the contact: E⁺ = E⁻ (elastic), restitution, friction
 
     `contact` is an index or a name in the list of contacts (of `solution.impacts`), or None for all whose gap is closed at q.
-    Its gap is taken as zero. A contact that is being left changes nothing. First derivatives are exact.
+    Its gap is taken as zero. A contact that is being left changes nothing. First derivatives are exact. It is compiled at the first
+    call for a system, and found again at the next.
     """
     q, p, t = jnp.asarray(q, float), jnp.asarray(p, float), jnp.asarray(t, float)
     if simultaneous not in SIMULTANEOUS:
@@ -35,16 +40,25 @@ def impact_map(
     m = system.bind(params, q.shape[0])
     if m.contacts.num_contacts == 0:
         raise InputError("this system has no contacts")
+    index = None if contact is None else _index(m.contacts.names, contact)
+    params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
+    system = frozen(system)
+    # A value that JAX is tracing cannot be part of a program's name: with one, the law is part of what is being traced.
+    law = _after if traced_in(system) is not None else _compiled
+    return law(system, params, q, p, t, index, simultaneous)
+
+
+def _after(system: System, params: Any, q: Array, p: Array, t: Array, contact: int | None, simultaneous: str) -> Array:
+    m = system.bind(params, q.shape[0])
     v = m.velocity(q, p, t)
     width = m.gap_rounding(q, v, t, 0.0)
-    touching = (
-        m.contacts.gaps(q, t) <= width
-        if contact is None
-        else jnp.arange(m.contacts.num_contacts) == _index(m.contacts.names, contact)
-    )
+    touching = m.contacts.gaps(q, t) <= width if contact is None else jnp.arange(m.contacts.num_contacts) == contact
     impulse, change = m.impulse(q, v, t, touching, width, simultaneous, True)
     after = m.remove_reaction(q, p, t) + change
     return jnp.where(impulse.settled, after, jnp.nan)  # a law that did not settle is no answer
+
+
+_compiled = eqx.filter_jit(_after)
 
 
 def _index(names: tuple[str, ...], contact: int | str) -> int:

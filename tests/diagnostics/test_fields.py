@@ -112,7 +112,8 @@ def test_the_multisymplectic_form_formula(bars):
     for patch in [(0, last, 0, 11), (10, 250, 0, 11), quiet]:  # in time, through all impacts; in time and space
         found = form.patch(*patch)
         assert abs(found.boundary + found.contacts) < 1e-11 * found.size
-    for patch in [(30, 200, 5, 6), (1, int(hits[0]), 2, 9)]:  # some of the nodes across an impact: dE ∧ dt is left over
+    # Some of the nodes across an impact, and over all times, in space: dE ∧ dt is left over.
+    for patch in [(30, 200, 5, 6), (1, int(hits[0]), 2, 9), (0, last, 2, 9)]:
         found = form.patch(*patch)
         assert abs(found.residual) < 1e-11 * found.size < abs(found.source)
     # Control: a variation that is none of the run's.
@@ -120,6 +121,28 @@ def test_the_multisymplectic_form_formula(bars):
     wrong[hits[-1] + 5, 6, 0] *= 1.001
     broken = type(form)(form.t, wrong, form.at_contact, form.lost).patch(*quiet)
     assert abs(broken.residual) > 1e-9 * broken.size
+
+
+@pytest.mark.stress
+def test_the_multisymplectic_form_formula_for_a_beam():
+    """The same on SE(3): sections that turn, in canonical coordinates around each of them."""
+    run = carom.models.beam(elements=2).solve(TRAPEZOIDAL, num_steps=200)
+    assert len(run.impacts) >= 1
+    rng = np.random.default_rng(2)
+    scale = np.stack([np.full(18, 1.0), np.abs(run.p).max(axis=0).mean() * np.ones(18)])  # of displacements, of momenta
+    form = multisymplectic_form(run, scale * rng.normal(size=(2, 18)), scale * rng.normal(size=(2, 18)))
+    last, hit = len(form.t) - 1, int(np.flatnonzero(form.at_contact.any(axis=1))[0])
+    quiet = (3, hit - 1, 0, 1)  # one of the elements, before anything is hit
+    for patch in [(0, last, 0, 2), (10, hit + 5, 0, 2), quiet]:  # in time, through the impact; in time and space
+        found = form.patch(*patch)
+        assert abs(found.boundary + found.contacts) < 1e-10 * found.size, patch
+    # Controls: a patch that ends at the impact, whose time varies, has dE ∧ dt left over; and variations that are none of the run.
+    found = form.patch(10, hit, 0, 2)
+    assert abs(found.residual) < 1e-10 * found.size < 0.01 * abs(found.source)
+    wrong = form.corners.copy()
+    wrong[hit - 3, 0, 1] *= 1.001
+    broken = type(form)(form.t, wrong, form.at_contact, form.lost).patch(*quiet)
+    assert abs(broken.boundary + broken.contacts) > 1e-5 * broken.size
 
 
 @pytest.mark.stress

@@ -233,12 +233,12 @@ def _draw(draw: Path, found: dict[tuple[Any, int], list[Errors]]) -> None:
                 ax.loglog(sizes, values, "o-" if integrator == 2 else "x--", color=f"C{number}", ms=3, lw=0.8,
                           label=f"row {name}" if integrator == 2 else None)  # fmt: skip
         guide = np.array([found[next(iter(found))][0].size, found[next(iter(found))][-1].size])
-        for power, look in ((1 / 3, "-"), (2 / 3, ":")):
-            ax.loglog(guide, 0.3 * (guide / guide[0]) ** power, look, color="black", lw=1)
+        for power, look, words in ((1 / 3, "-", "Δs^(1/3)"), (2 / 3, ":", "Δs^(2/3)")):
+            ax.loglog(guide, 0.3 * (guide / guide[0]) ** power, look, color="black", lw=1, label=words)
         ax.set(xlabel="Δs", title=title)
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_xticks(guide, [f"{x:g}" for x in guide])
-    row[0].set(ylabel="relative error; black: Δs^(1/3), dotted Δs^(2/3)")
-    row[0].legend(fontsize=6)
+    row[0].set(ylabel="relative error")
+    figure.legend(*row[0].get_legend_handles_labels(), loc="outside right center", fontsize=8, frameon=False)
     figure.suptitle("dots: integrator 2, crosses: integrator 1")
     figure.savefig(draw, dpi=110)

@@ -186,6 +186,6 @@ def _draw(
     left.legend()
     right.hist(found, np.linspace(-1, 1, 41), density=True, alpha=0.6, label="kicks of one star")
     right.axhline(0.5, color="black", lw=1, label="uniform")
-    right.set(xlabel="change of the energy in a step with impacts / K", ylabel="density", title="kicks K(1 − 2α)")
+    right.set(xlabel="change of the energy in a step with impacts / K", ylabel="density", title="kicks K(1 − 2α)", ylim=(0.0, 0.75))
     right.legend()
     figure.savefig(draw, dpi=110)
