@@ -24,21 +24,24 @@ PATIENCE = 25  #   steps without progress
 NOISE = 1e-14  #    relative to q: what is wrong by less than this is rounding
 
 
-def pivot(problem: Dense, start: np.ndarray, goal: float = GOAL) -> tuple[np.ndarray, float, int]:
+def pivot(problem: Dense, start: np.ndarray, goal: float = GOAL, most: int | None = None) -> tuple[np.ndarray, float, int]:
     """(1) from `start`: the best impulses met, their certificate, and the number of steps. Which λ does not lead into a circle
-    cannot be known before: both are tried, until the certificate is below the goal."""
+    cannot be known before: both are tried, until the certificate is below the goal; one of them where only so many steps are
+    worth it, `most`."""
+    if most is not None:
+        return _search(problem, start, PROXIMAL[0], most)
     tries = (_search(problem, start, proximal) for proximal in PROXIMAL)
     return best_of(tries, (start, problem.residual(start)), goal)
 
 
-def _search(problem: Dense, start: np.ndarray, proximal: float) -> tuple[np.ndarray, float, int]:
+def _search(problem: Dense, start: np.ndarray, proximal: float, most: int = STEPS) -> tuple[np.ndarray, float, int]:
     scaled = problem.stretched
     k, width = len(scaled.rough), scaled.width
     edge = k * width
     best, least = start, problem.residual(start)
     x, size, state, step = start * scaled.factor, float(np.linalg.norm(scaled.q)), None, 0
     since = 0
-    for step in range(1, STEPS + 1):
+    for step in range(1, most + 1):
         z = scaled.W @ x + scaled.q
         impulses, rates = x[:edge].reshape(k, width), z[:edge].reshape(k, width)
         state = _states(scaled, impulses, rates) if state is None else state
