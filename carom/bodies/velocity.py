@@ -21,6 +21,7 @@ from carom.numerics.friction.stages import SCHEDULE, solve_friction
 
 ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together
+EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
 STAGES = ("open", "small", "start", "interior", "gradient", "long")
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
@@ -297,9 +298,7 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
     up to BUNCH rows, since setting a problem up is work that they share."""
     free = scene.free
     both = np.flatnonzero(free[rows.a] & free[rows.b])
-    n = len(scene.mass)
-    graph = sparse.coo_matrix((np.ones(len(both)), (rows.a[both], rows.b[both])), (n, n))
-    label = connected_components(graph, directed=False)[1]
+    label = _parts(rows.a[both], rows.b[both], len(scene.mass))
     mine = label[np.where(free[rows.b], rows.b, rows.a)]
     order = np.argsort(mine, kind="stable")
     ends = np.flatnonzero(np.diff(mine[order])) + 1
@@ -314,6 +313,22 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
             waiting.append(island)
     if waiting:
         yield np.sort(np.concatenate(waiting))
+
+
+def _parts(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
+    """[n] a number for each body, the same for those that the pairs (a, b) connect, and in the order of the first of them."""
+    if len(a) > EDGES:
+        return connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b)), (n, n)), directed=False)[1]
+    first = list(range(n))  # of each body one that comes before it in its part, or itself
+    for i, j in set(zip(a.tolist(), b.tolist(), strict=True)):
+        while first[i] != i:
+            i = first[i]
+        while first[j] != j:
+            j = first[j]
+        first[max(i, j)] = min(i, j)
+    for i in range(n):
+        first[i] = first[first[i]]  # what comes before i has been followed to the end
+    return np.array(first)
 
 
 def rates_after(posed: Posed, q: np.ndarray, r: np.ndarray) -> np.ndarray:
