@@ -106,10 +106,8 @@ def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
 def solve_small(problem: Dense, start: np.ndarray | None, enough: float = GOOD) -> Found:
     """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Steps that go round in
     circles are given up soon: there are better ways then."""
-    if start is None:
-        return newton(problem, np.zeros(len(problem.q)), patience=PATIENCE, enough=enough)
-    known = problem.residual(start)
-    return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=PATIENCE, enough=enough)
+    begin = np.zeros(len(problem.q)) if start is None else start
+    return newton(problem, begin, patience=PATIENCE, enough=enough, known=KNOWN)
 
 
 def from_gradient(problem: Dense) -> Found:
@@ -182,11 +180,18 @@ class Stretched:
         return matrix
 
 
-def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], patience: int = STEPS, enough: float = GOOD) -> Found:
+def newton(
+    problem: Dense,
+    start: np.ndarray,
+    proximal: float = PROXIMAL[0],
+    patience: int = STEPS,
+    enough: float = GOOD,
+    known: float = GOAL,
+) -> Found:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
-    without a better one; below `enough` the first that does not halve the certificate is the last."""
+    without a better one; below `enough` the first that does not halve the certificate is the last, and below `known` none is."""
     best, least = start, problem.residual(start)
-    if least <= GOAL:
+    if least <= known:
         return best, least, 0
     scaled = problem.stretched
     x = start * scaled.factor
@@ -200,7 +205,7 @@ def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], pat
         last = least <= enough and not residual < 0.5 * least
         if residual < least:
             best, least, since = x / scaled.factor, residual, step
-        if last or least <= GOAL or not math.isfinite(residual) or step - since >= patience:
+        if last or least <= GOOD or not math.isfinite(residual) or step - since >= patience:
             break
     return best, least, step
 
