@@ -26,8 +26,7 @@ MOST_ROWS = 130
 STEPS = 30
 PROXIMAL = (1e-8, 1e-6, 1e-11)  # λ, tried in this order: W is singular where bodies touch at more points than they need
 GOAL = 1e-14  #      E that rounding allows
-KNOWN = 1e-13  #     E at which impulses of the step before are the answer again
-GOOD = 1e-13  #      E at which a step that brings no progress is the last; where a caller needs less, what he says
+GOOD = 1e-13  #      E at which impulses are the answer, those of the step before too
 GRADIENT_STEPS = 300
 FEW_ROWS = 50  #     up to which pivots are quicker than another start: there are as many as contacts that change their state
 PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
@@ -107,7 +106,7 @@ def solve_small(problem: Dense, start: np.ndarray | None, enough: float = GOOD) 
     """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Steps that go round in
     circles are given up soon: there are better ways then."""
     begin = np.zeros(len(problem.q)) if start is None else start
-    return newton(problem, begin, patience=PATIENCE, enough=enough, known=KNOWN)
+    return newton(problem, begin, patience=PATIENCE, enough=enough)
 
 
 def from_gradient(problem: Dense) -> Found:
@@ -186,12 +185,11 @@ def newton(
     proximal: float = PROXIMAL[0],
     patience: int = STEPS,
     enough: float = GOOD,
-    known: float = GOAL,
 ) -> Found:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
-    without a better one; below `enough` the first that does not halve the certificate is the last, and below `known` none is."""
+    without a better one; below `enough` the first that does not halve the certificate is the last."""
     best, least = start, problem.residual(start)
-    if least <= known:
+    if least <= GOOD:
         return best, least, 0
     scaled = problem.stretched
     x = start * scaled.factor
