@@ -40,8 +40,8 @@ second each; the path through the inside of the cones and the pivots after it ta
 half is still that. The row of dominoes spends two fifths of a step in finding contacts, twice, and two fifths in problems of 120
 rows that two or three Newton steps solve; the chain a third and a quarter, where seven tenths were the rows of its joints. The
 sliding cube has no such place: a step is about 450 operators and subscripts on small arrays, 210 calls of compiled functions and
-270 of Python functions, and a thousand times one microsecond is what it costs. That is the floor of a step in numpy; less would be
-another step, compiled as a whole, as MuJoCo's of ten microseconds is.
+270 of Python functions, and a thousand times one microsecond is what it costs. Fewer calls would cost less in proportion; much less
+would be a step that is compiled as a whole, as MuJoCo's of ten microseconds is.
 """
 
 
