@@ -42,7 +42,7 @@ def test_what_newtons_method_circles_around_is_solved_from_inside():
         problem = _pile(rng)
         r, residual, _ = min((solve_inside(problem, height, GOAL) for height in HEIGHTS), key=lambda found: found[1])
         assert residual == problem.residual(r) <= GOAL
-        assert _breach(problem, r, 0.5) <= 1e-9  # the certificate, times the conditioning of the law in it: √(24 contacts), 1/μ, …
+        assert _breach(problem, r, 0.5) <= 10 * GOAL  # the certificate is a norm of the same things, up to factors like 1/μ
         assert _breach(problem, r, 0.4) > 1e-6  # control: with another friction it is not the law
         missed += newton(problem, np.zeros(len(problem.q)), patience=PATIENCE)[1] > 1e-6
     assert missed > 0  # control: these are the problems the stage is for
