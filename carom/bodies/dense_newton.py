@@ -11,7 +11,7 @@ at each step stays where it is. Whatever comes out is judged by the same certifi
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,8 +26,7 @@ MOST_ROWS = 130
 STEPS = 30
 PROXIMAL = (1e-8, 1e-6, 1e-11)  # λ, tried in this order: W is singular where bodies touch at more points than they need
 GOAL = 1e-14  #      E that rounding allows
-KNOWN = 1e-13  #     E at which impulses of the step before are the answer again
-GOOD = 1e-13  #      E at which a step that brings no progress is the last
+GOOD = 1e-13  #      E at which impulses are the answer, those of the step before too
 GRADIENT_STEPS = 300
 FEW_ROWS = 50  #     up to which pivots are quicker than another start: there are as many as contacts that change their state
 PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
@@ -65,6 +64,12 @@ class Dense:
         W, q = self.W / factor[:, None] / factor[None, :], self.q / factor
         return Stretched(W, q, factor, len(q) / max(float(np.trace(W)), 1e-300), rough, width)
 
+    def weighted(self, weight: float) -> "Dense":
+        """The same problem, with another ρ in (1); the certificate does not change."""
+        other = replace(self)
+        other.__dict__["stretched"] = replace(self.stretched, rho=weight * self.stretched.rho)
+        return other
+
     def residual(self, r: np.ndarray) -> float:
         """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else."""
         rho, size, mu, edge = self.rho, self.size, self.friction, self.contact_rows
@@ -97,14 +102,11 @@ def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
     return p
 
 
-def solve_small(problem: Dense, start: np.ndarray | None) -> Found:
-    """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Where pivots are quick,
-    steps that go round in circles are given up soon."""
-    patience = PATIENCE if len(problem.q) <= FEW_ROWS else STEPS
-    if start is None:
-        return newton(problem, np.zeros(len(problem.q)), patience=patience)
-    known = problem.residual(start)
-    return (start, known, 0) if known <= KNOWN else newton(problem, start, patience=patience)
+def solve_small(problem: Dense, start: np.ndarray | None, enough: float = GOOD) -> Found:
+    """Impulses, certificate, number of steps of (1) from `start`: none where that is the answer already. Steps that go round in
+    circles are given up soon: there are better ways then."""
+    begin = np.zeros(len(problem.q)) if start is None else start
+    return newton(problem, begin, patience=PATIENCE, enough=enough)
 
 
 def from_gradient(problem: Dense) -> Found:
@@ -177,11 +179,17 @@ class Stretched:
         return matrix
 
 
-def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], patience: int = STEPS) -> Found:
+def newton(
+    problem: Dense,
+    start: np.ndarray,
+    proximal: float = PROXIMAL[0],
+    patience: int = STEPS,
+    enough: float = GOOD,
+) -> Found:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
-    without a better one."""
+    without a better one; below `enough` the first that does not halve the certificate is the last."""
     best, least = start, problem.residual(start)
-    if least <= GOAL:
+    if least <= GOOD:
         return best, least, 0
     scaled = problem.stretched
     x = start * scaled.factor
@@ -192,11 +200,10 @@ def newton(problem: Dense, start: np.ndarray, proximal: float = PROXIMAL[0], pat
         except np.linalg.LinAlgError:
             break
         residual = problem.residual(x / scaled.factor)
-        if not residual < least and least <= GOOD:
-            break
+        last = least <= enough and not residual < 0.5 * least
         if residual < least:
             best, least, since = x / scaled.factor, residual, step
-        if least <= GOAL or not math.isfinite(residual) or step - since >= patience:
+        if last or least <= GOOD or not math.isfinite(residual) or step - since >= patience:
             break
     return best, least, step
 

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.drives import NOTHING, Drive
+from carom.bodies.quaternions import apply, cross, crossing
 
+AXES = np.eye(3)
 KINDS = ("ball", "hinge", "slider", "universal", "fixed", "distance", "rope")
 
 
@@ -115,36 +117,40 @@ class JointRows:
 
 
 def joint_rows(joints: tuple[Joint, ...], x: np.ndarray, R: np.ndarray, dim: int) -> JointRows:
-    """The rows of all bilateral joints where bodies are at x with rotations R."""
+    """The rows of all bilateral joints where bodies are at x with rotations R; what they all need is computed for all at once."""
     rows = JointRows()
-    for joint in joints:
-        _one(rows, joint, x, R, dim)
+    if not joints:
+        return rows
+    column = lambda name: np.array([getattr(joint, name) for joint in joints])  # noqa: E731
+    a, b = column("a"), column("b")
+    ra, rb = apply(R[a], column("at_a")), apply(R[b], column("at_b"))
+    apart = x[b] + rb - x[a] - ra
+    frames = R[a] @ column("frame_a"), R[b] @ column("frame_b")
+    # Both feel a point halfway between the anchors: apart by rounding or by the order of the method, they must not be twisted.
+    halfway = crossing(ra + 0.5 * apart), crossing(rb - 0.5 * apart)
+    for joint, *place in zip(joints, ra, rb, apart, *frames, *halfway, strict=True):
+        _one(rows, joint, dim, *place)
+        if joint.kind != "distance" and (driven := joint.driven) is not None:
+            rows.add(joint, *coordinate(joint, x, R, dim)[1:], 0.0, driven)
     return rows
 
 
-def _one(rows: JointRows, joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) -> None:
-    a, b = joint.a, joint.b
-    ra, rb = R[a] @ joint.at_a, R[b] @ joint.at_b
-    apart = x[b] + rb - x[a] - ra
-    Fa, Fb = R[a] @ joint.frame_a, R[b] @ joint.frame_b
+def _one(rows: JointRows, joint: Joint, dim: int, ra, rb, apart, Fa, Fb, half_a: np.ndarray, half_b: np.ndarray) -> None:
+    """The rows of one joint: anchors from the centres of the two, how far apart they are, and the frames."""
     if joint.kind == "distance":
         length = np.linalg.norm(apart)
         n = apart / length if length > 0 else Fa[:, 0]
-        rows.add(joint, n, np.cross(ra, n), np.cross(rb, n), length - joint.length)
+        rows.add(joint, n, cross(ra, n), cross(rb, n), length - joint.length)
         return
     if joint.kind == "slider":
         for k in range(1, dim):
             # The axis turns with a: what lies across it is measured from a's centre to b's anchor.
             n = Fa[:, k]
-            rows.add(joint, n, np.cross(ra + apart, n), np.cross(rb, n), float(n @ apart))
+            rows.add(joint, n, cross(ra + apart, n), cross(rb, n), float(n @ apart))
     else:
         for k in range(dim):
-            n = np.eye(3)[k]
-            # Both feel it halfway between the anchors: apart by rounding or by the order of the method, they must not be twisted.
-            rows.add(joint, n, np.cross(ra + 0.5 * apart, n), np.cross(rb - 0.5 * apart, n), float(apart[k]))
+            rows.add(joint, AXES[k], half_a[k], half_b[k], float(apart[k]))
     _turns(rows, joint, Fa, Fb, dim)
-    if (driven := joint.driven) is not None:
-        rows.add(joint, *coordinate(joint, x, R, dim)[1:], 0.0, driven)
 
 
 def coordinate(joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
@@ -154,9 +160,9 @@ def coordinate(joint: Joint, x: np.ndarray, R: np.ndarray, dim: int) -> tuple[fl
     if joint.kind == "slider":
         rb = R[b] @ joint.at_b
         n, at = Fa[:, 0], x[b] + rb
-        return float(n @ (at - x[a] - R[a] @ joint.at_a)), n, np.cross(at - x[a], n), np.cross(rb, n)
+        return float(n @ (at - x[a] - R[a] @ joint.at_a)), n, cross(at - x[a], n), cross(rb, n)
     axis, k = (np.array([0.0, 0.0, 1.0]), 0) if dim == 2 else (Fa[:, 0], 1)
-    angle = np.arctan2(axis @ np.cross(Fa[:, k], Fb[:, k]), Fa[:, k] @ Fb[:, k])
+    angle = np.arctan2(axis @ cross(Fa[:, k], Fb[:, k]), Fa[:, k] @ Fb[:, k])
     return float(angle), np.zeros(3), axis, axis
 
 
@@ -169,7 +175,7 @@ def stops(joint: Joint, x: np.ndarray, R: np.ndarray, dim: int, finger: float) -
     if joint.kind == "hinge":
         axis, k = (np.array([0.0, 0.0, 1.0]), 0) if dim == 2 else (R[joint.a] @ joint.frame_a[:, 0], 1)
         along = R[joint.b] @ joint.frame_b[:, k]
-        at, n, scale = at + finger * along, np.cross(axis, along), finger
+        at, n, scale = at + finger * along, cross(axis, along), finger
     return [(at, n, scale * (value - low)), (at, -n, scale * (high - value))]
 
 
@@ -179,14 +185,14 @@ def _turns(rows: JointRows, joint: Joint, Fa: np.ndarray, Fb: np.ndarray, dim: i
     if dim == 2:
         z = np.array([0.0, 0.0, 1.0])
         if joint.kind in ("fixed", "slider"):
-            rows.add(joint, zero, z, z, float(np.cross(Fa[:, 0], Fb[:, 0])[2]))
+            rows.add(joint, zero, z, z, float(cross(Fa[:, 0], Fb[:, 0])[2]))
         return
     if joint.kind == "universal":  # the axis of a and the second axis of b stay at right angles
-        n = np.cross(Fa[:, 0], Fb[:, 1])
+        n = cross(Fa[:, 0], Fb[:, 1])
         rows.add(joint, zero, n, n, -float(Fa[:, 0] @ Fb[:, 1]))
     if joint.kind in ("fixed", "slider", "hinge"):
-        turned = 0.5 * np.sum(np.cross(Fa.T, Fb.T), axis=0)  # Σ aᵢ × bᵢ / 2: the axis times the sine, for small turns
+        turned = 0.5 * np.sum(cross(Fa.T, Fb.T), axis=0)  # Σ aᵢ × bᵢ / 2: the axis times the sine, for small turns
         if joint.kind == "hinge":
-            turned = np.cross(Fa[:, 0], Fb[:, 0])
+            turned = cross(Fa[:, 0], Fb[:, 0])
         for k in range(3) if joint.kind != "hinge" else (1, 2):
             rows.add(joint, zero, Fa[:, k], Fa[:, k], float(Fa[:, k] @ turned))

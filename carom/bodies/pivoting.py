@@ -12,9 +12,12 @@ proximal term allows. Here states change one at a time, as in a simplex method:
 so a step along z ends where the first contact has nothing left to give.
 """
 
+from functools import cache
+
 import numpy as np
 
 from carom.bodies.dense_newton import GOAL, Dense, Stretched, best_of
+from carom.bodies.quaternions import lengths
 from carom.numerics.friction import cones
 
 OPEN, STICK, SLIDE = 0, 1, 2
@@ -24,21 +27,24 @@ PATIENCE = 25  #   steps without progress
 NOISE = 1e-14  #    relative to q: what is wrong by less than this is rounding
 
 
-def pivot(problem: Dense, start: np.ndarray, goal: float = GOAL) -> tuple[np.ndarray, float, int]:
+def pivot(problem: Dense, start: np.ndarray, goal: float = GOAL, most: int | None = None) -> tuple[np.ndarray, float, int]:
     """(1) from `start`: the best impulses met, their certificate, and the number of steps. Which λ does not lead into a circle
-    cannot be known before: both are tried, until the certificate is below the goal."""
-    tries = (_search(problem, start, proximal) for proximal in PROXIMAL)
+    cannot be known before: both are tried, until the certificate is below the goal (and a step does not halve it any more); one of
+    them where only so many steps are worth it, `most`."""
+    if most is not None:
+        return _search(problem, start, PROXIMAL[0], goal, most)
+    tries = (_search(problem, start, proximal, goal) for proximal in PROXIMAL)
     return best_of(tries, (start, problem.residual(start)), goal)
 
 
-def _search(problem: Dense, start: np.ndarray, proximal: float) -> tuple[np.ndarray, float, int]:
+def _search(problem: Dense, start: np.ndarray, proximal: float, goal: float, most: int = STEPS) -> tuple[np.ndarray, float, int]:
     scaled = problem.stretched
     k, width = len(scaled.rough), scaled.width
     edge = k * width
     best, least = start, problem.residual(start)
     x, size, state, step = start * scaled.factor, float(np.linalg.norm(scaled.q)), None, 0
     since = 0
-    for step in range(1, STEPS + 1):
+    for step in range(1, most + 1):
         z = scaled.W @ x + scaled.q
         impulses, rates = x[:edge].reshape(k, width), z[:edge].reshape(k, width)
         state = _states(scaled, impulses, rates) if state is None else state
@@ -55,9 +61,10 @@ def _search(problem: Dense, start: np.ndarray, proximal: float) -> tuple[np.ndar
             x[:edge].reshape(k, width)[who] *= becomes != OPEN
             continue
         residual = problem.residual(x / scaled.factor)
+        last = least <= goal and not residual < 0.5 * least
         if residual < least:
             best, least, since = x / scaled.factor, residual, step
-        if least <= GOAL or not np.isfinite(residual) or step > since + PATIENCE:
+        if last or least <= GOAL or not np.isfinite(residual) or step > since + PATIENCE:
             break
         changed = _changed(scaled, x, state, size, float(np.linalg.norm(wrong)))
         if changed is state and np.linalg.norm(wrong) <= NOISE * scaled.rho * size:
@@ -78,37 +85,67 @@ def _held(scaled: Stretched, impulses: np.ndarray, rates: np.ndarray, state: np.
     """x − P(x − ρy) and the derivative of P, with the branch of P that belongs to the state."""
     k, width = impulses.shape
     p = impulses - scaled.rho * scaled.shifted(rates)
-    n, length = cones.unit(p[:, 1:]), cones.norm(p[:, 1:])
-    stick, slide = (state == STICK)[:, None], (state == SLIDE)[:, None]
-    alone = np.eye(width)[0]  # without friction the normal row is all there is
-    inside = np.where(scaled.rough[:, None], p, p * alone)
-    edge = 0.5 * (p[:, 0] + length)[:, None] * np.concatenate([np.ones((k, 1)), n], axis=1)
-    ratio = np.clip(p[:, 0] / np.where(length > 0, length, 1.0), -1.0, 1.0)[:, None, None]
-    block = np.empty((k, width, width))
-    block[:, 0, 0] = 1.0
-    block[:, 0, 1:] = block[:, 1:, 0] = n
-    block[:, 1:, 1:] = (1 + ratio) * np.eye(width - 1) - ratio * n[:, :, None] * n[:, None, :]
-    whole = np.where(scaled.rough[:, None, None], np.eye(width), np.diag(alone))
-    slope = np.where(stick[:, :, None], whole, np.where(slide[:, :, None], 0.5 * block, 0.0))
-    return impulses - np.where(stick, inside, np.where(slide, edge, 0.0)), slope
+    F, slope = impulses.copy(), np.zeros((k, width, width))  # open: P = 0
+    stick = (state == STICK).nonzero()[0]
+    if scaled.all_rough:
+        F[stick], slope[stick] = impulses[stick] - p[stick], _identity(width)
+    else:  # without friction the normal row is all there is
+        rough = scaled.rough[stick][:, None]
+        alone = _identity(width)[0]
+        F[stick] = impulses[stick] - np.where(rough, p[stick], p[stick] * alone)
+        slope[stick] = np.where(rough[:, :, None], _identity(width), np.diag(alone))
+    slide = (state == SLIDE).nonzero()[0]
+    if len(slide):
+        height, across = p[slide, 0], p[slide, 1:]
+        length = lengths(across)
+        safe = np.where(length > 0, length, 1.0)
+        n, ratio = across / safe[:, None], np.minimum(np.maximum(height / safe, -1.0), 1.0)[:, None, None]
+        middle = 0.5 * (height + length)
+        F[slide, 0] -= middle
+        F[slide, 1:] -= middle[:, None] * n
+        block = np.empty((len(slide), width, width))
+        block[:, 0, 0] = 0.5
+        block[:, 0, 1:] = block[:, 1:, 0] = 0.5 * n
+        block[:, 1:, 1:] = (0.5 + 0.5 * ratio) * _identity(width - 1) - (0.5 * ratio) * (n[:, :, None] * n[:, None, :])
+        slope[slide] = block
+    return F, slope
+
+
+@cache
+def _identity(size: int) -> np.ndarray:
+    return np.eye(size)
 
 
 def _first(scaled: Stretched, x: np.ndarray, dx: np.ndarray, state: np.ndarray) -> tuple[int, int, float]:
     """Which contact leaves its state first on the way from x to x + dx, what it becomes, and after which share of the way."""
     if len(state) == 0:
         return 0, OPEN, 1.0
-    falls = (state != OPEN) & (x[:, 0] + dx[:, 0] < 0)
-    empty = np.where(falls, np.maximum(x[:, 0], 0.0) / np.where(falls, -dx[:, 0], 1.0), np.inf)
-    # |x_T + s dx_T|² = (x_N + s dx_N)²: the smallest root, written so that nothing cancels
-    mirror = np.r_[-1.0, np.ones(x.shape[1] - 1)]
-    a, b, c = (np.sum(mirror * left * right, axis=1) for left, right in ((dx, dx), (x, dx), (x, x)))
-    root = b + np.sqrt(np.maximum(b * b - a * c, 0.0))
-    with np.errstate(over="ignore"):  # a cone that is left farther away than numbers reach is not left
-        share = np.where(c >= 0, 0.0, -c / np.where(root > 0, root, 1.0))
-    leaves = (state == STICK) & scaled.rough & (cones.norm(x[:, 1:] + dx[:, 1:]) > x[:, 0] + dx[:, 0]) & ((c >= 0) | (root > 0))
-    slips = np.where(leaves, np.minimum(share, 1.0), np.inf)
-    who = int(np.argmin(np.minimum(empty, slips)))
-    return who, SLIDE if slips[who] < empty[who] else OPEN, min(1.0, float(empty[who]), float(slips[who]))
+    who, becomes, least = 0, OPEN, 1.0
+    falls = ((state != OPEN) & (x[:, 0] + dx[:, 0] < 0)).nonzero()[0]
+    if len(falls):
+        empty = np.maximum(x[falls, 0], 0.0) / -dx[falls, 0]
+        first = int(empty.argmin())
+        who, least = int(falls[first]), min(1.0, float(empty[first]))
+    holds = ((state == STICK) & scaled.rough).nonzero()[0]
+    end = x[holds] + dx[holds]
+    holds = holds[lengths(end[:, 1:]) > end[:, 0]]
+    if len(holds):
+        # |x_T + s dx_T|² = (x_N + s dx_N)²: the smallest root, written so that nothing cancels
+        here, step = x[holds], dx[holds]
+        a, b, c = (_form(left, right) for left, right in ((step, step), (here, step), (here, here)))
+        root = b + np.sqrt(np.maximum(b * b - a * c, 0.0))
+        with np.errstate(over="ignore"):  # a cone that is left farther away than numbers reach is not left
+            share = np.where(c >= 0, 0.0, -c / np.where(root > 0, root, 1.0))
+        slips = np.where((c >= 0) | (root > 0), np.minimum(share, 1.0), np.inf)
+        first = int(slips.argmin())
+        if slips[first] < least:
+            who, becomes, least = int(holds[first]), SLIDE, float(slips[first])
+    return who, becomes, least
+
+
+def _form(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a_T · b_T − a_N b_N, row by row."""
+    return np.vecdot(a[:, 1:], b[:, 1:]) - a[:, 0] * b[:, 0]
 
 
 def _changed(scaled: Stretched, x: np.ndarray, state: np.ndarray, size: float, wrong: float) -> np.ndarray:

@@ -8,7 +8,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
-from carom.bodies.dense_newton import FEW_ROWS, MOST_ROWS, Dense, from_gradient, newton, projected_gradient, solve_small
+from carom.bodies.dense_interior import HEIGHTS, solve_inside
+from carom.bodies.dense_newton import FEW_ROWS, MOST_ROWS, Dense, Found, from_gradient, newton, projected_gradient, solve_small
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.once import once
@@ -20,10 +21,12 @@ from carom.numerics.friction.stages import SCHEDULE, solve_friction
 
 ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together
+EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
 STAGES = ("open", "small", "start", "interior", "gradient", "long")
+WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
 NO_JOINTS = JointRows()
-FINISHED = 1e-13  # a certificate that Newton's method reaches unless it is far from the solution
+ENOUGH = 0.1  # of the tolerance: a certificate at which Newton's method stops where it makes no progress
 
 
 @dataclass(frozen=True)
@@ -245,17 +248,13 @@ def _island(
 def _small(
     little: Dense, ask: Callable[[], FrictionProblem], start: np.ndarray | None, tolerance: float
 ) -> tuple[np.ndarray, float, str, int]:
-    """Newton's method, from other and other starts, and finished by contacts that give way one at a time where it fails: the first
-    answer that meets the tolerance, or the best."""
-    r, residual, iterations = solve_small(little, start)
+    """Newton's method, and where it fails one try after the other: the first answer that meets the tolerance, or the best."""
+    r, residual, iterations = solve_small(little, start, ENOUGH * tolerance)
     stage = "small"
-    if residual <= FINISHED:
+    if residual <= tolerance:
         return r, residual, stage, iterations
     for name, better, finer, taken in _tries(little, r, residual, ask, start, tolerance):
         iterations += taken
-        if finer > FINISHED:
-            better, finer, pivots = pivot(little, better, tolerance)
-            iterations += pivots
         if finer < residual:
             r, residual, stage = better, finer, name
         if residual <= tolerance:
@@ -264,18 +263,34 @@ def _small(
 
 
 def _tries(little: Dense, r, residual, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, float, int]]:
-    """Newton's method from here and there, with its certificate: what it left, a projected gradient, a long one, and the stages of
-    the full solver, a few and then all."""
+    """Impulses with their certificate, and finished by pivots where they miss it: what Newton's method left, paths through the
+    inside of the cones, a projected gradient, a long one, and the stages of the full solver, a few and then all."""
+    enough = ENOUGH * tolerance
     if len(little.q) <= FEW_ROWS:
-        yield "small", r, residual, 0
-    better, finer, taken = from_gradient(little)
-    yield ("small", better, finer, taken) if finer < residual else ("small", r, residual, taken)
+        yield "small", *_pivoted(little, (r, residual, 0), enough)
+    best = (r, residual, 0)
+    for height in HEIGHTS:
+        best = min(best, found := _pivoted(little, solve_inside(little, height, enough), enough), key=lambda one: one[1])
+        yield "interior", *found
+    for weight in WEIGHTS:
+        yield "interior", *pivot(little.weighted(weight), best[0], enough)
+    better = from_gradient(little)
+    yield "small", *_pivoted(little, better if better[1] < residual else (r, residual, better[2]), enough)
     better, finer, taken = newton(little, projected_gradient(little, LONG))
-    yield "small", better, finer, LONG + taken
+    yield "small", *_pivoted(little, (better, finer, LONG + taken), enough)
     for rounds in (1, len(SCHEDULE)):
         found = solve_friction(ask(), start, tolerance, rounds=rounds)
         better, finer, taken = newton(little, found.impulses)
-        yield found.stage, better, finer, found.iterations + taken
+        yield found.stage, *_pivoted(little, (better, finer, found.iterations + taken), enough)
+
+
+def _pivoted(little: Dense, found: Found, enough: float) -> Found:
+    """The same, and finished by contacts that give way one at a time where that is needed."""
+    r, residual, taken = found
+    if residual <= enough:
+        return found
+    r, residual, pivots = pivot(little, r, enough)
+    return r, residual, taken + pivots
 
 
 def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
@@ -283,9 +298,7 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
     up to BUNCH rows, since setting a problem up is work that they share."""
     free = scene.free
     both = np.flatnonzero(free[rows.a] & free[rows.b])
-    n = len(scene.mass)
-    graph = sparse.coo_matrix((np.ones(len(both)), (rows.a[both], rows.b[both])), (n, n))
-    label = connected_components(graph, directed=False)[1]
+    label = _parts(rows.a[both], rows.b[both], len(scene.mass))
     mine = label[np.where(free[rows.b], rows.b, rows.a)]
     order = np.argsort(mine, kind="stable")
     ends = np.flatnonzero(np.diff(mine[order])) + 1
@@ -300,6 +313,22 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
             waiting.append(island)
     if waiting:
         yield np.sort(np.concatenate(waiting))
+
+
+def _parts(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
+    """[n] a number for each body, the same for those that the pairs (a, b) connect, and in the order of the first of them."""
+    if len(a) > EDGES:
+        return connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b)), (n, n)), directed=False)[1]
+    first = list(range(n))  # of each body one that comes before it in its part, or itself
+    for i, j in set(zip(a.tolist(), b.tolist(), strict=True)):
+        while first[i] != i:
+            i = first[i]
+        while first[j] != j:
+            j = first[j]
+        first[max(i, j)] = min(i, j)
+    for i in range(n):
+        first[i] = first[first[i]]  # what comes before i has been followed to the end
+    return np.array(first)
 
 
 def rates_after(posed: Posed, q: np.ndarray, r: np.ndarray) -> np.ndarray:
