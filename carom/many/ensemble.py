@@ -1,7 +1,9 @@
 """Many trajectories at once: blocks of lanes on all cores of a CPU, or on all GPUs."""
 
 import itertools
+import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
@@ -24,6 +26,7 @@ from carom.methods.loop import Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import HARD_SINGLY, SINGLY, TOGETHER, LaneInputs, LaneStates, advance_lanes
+from carom.methods.variational.lanes_in_tiles import advance_in_tiles
 from carom.named import frozen
 from carom.running.checkpoint import digest_of
 from carom.running.checks import check_step, needs_of
@@ -101,7 +104,7 @@ def ensemble(
     devices = list(jax.devices() if devices is None else devices)
     plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)
     clock = time.perf_counter()
-    plan.run(plan.tasks[0], [0])  # nothing is done here but compiling
+    plan.compile()
     compiled = time.perf_counter()
     plan.run_all(Bar(progress))
     q, p = plan.q, plan.p
@@ -176,6 +179,7 @@ class _Plan:
         used = _functions_used(self.method, self.system, lanes) if self.compact and on_cpu else set()
         if used & (SCALAR | (SINES if dtype != np.float64 else set())):
             self.compact = False  # a CPU computes these one by one, and lanes side by side gain nothing
+        self.tiled = self.compact and devices[0].platform == "gpu" and os.environ.get("CAROM_TILES") != "0"
         several = len(lanes.problem.contact_names) > 1
         self.way = (SINGLY if several else HARD_SINGLY) if used & SINES else TOGETHER
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
@@ -189,6 +193,19 @@ class _Plan:
         self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
         self.steps, self.status = np.zeros(count, np.int32), np.zeros(count, np.int32)
         self.energy, self.impacts = np.empty((count, len(saved))), np.zeros((count, len(saved)), np.int32)
+
+    def compile(self) -> None:
+        """The first task up to step 0: nothing is done but compiling. What Triton does not take goes the longer way."""
+        try:
+            self.run(self.tasks[0], [0])
+        except Exception as error:
+            if not self.tiled:
+                raise
+            self.tiled = False
+            self.run(self.tasks[0], [0])  # whatever is wrong with the system itself is raised here
+            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            text = f"this ensemble is not one kernel on the GPU, and several times slower ({why}); CAROM_TILES=0 silences this"
+            warnings.warn(text, stacklevel=3)
 
     def run_all(self, bar: Bar) -> None:
         count, done = len(self.lanes.q), 0
@@ -222,12 +239,14 @@ class _Plan:
 
     def fill(self, values: np.ndarray) -> Any:
         """Lanes along the last axis, repeated up to the size of a task."""
-        some = np.moveaxis(values.astype(self.dtype), 0, -1)
-        return np.concatenate([some, np.repeat(some[..., -1:], self.size - some.shape[-1], axis=-1)], axis=-1)
+        out = np.empty((*values.shape[1:], self.size), self.dtype)
+        out[..., : len(values)] = np.moveaxis(values, 0, -1)
+        out[..., len(values) :] = out[..., len(values) - 1 : len(values)]
+        return out
 
     def advance(self, inputs: LaneInputs, states: LaneStates, until: int) -> tuple[LaneStates, Array]:
         longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
-        step: Callable[..., Any] = _together if self.compact else _one_by_one
+        step: Callable[..., Any] = _tiled if self.tiled else _together if self.compact else _one_by_one
         sizes = _Sizes(self.block, self.pool, longest, self.way)
         return step(self.method, self.system, self.lanes.assembly, inputs, states, np.asarray(until, np.int32), sizes)
 
@@ -274,6 +293,13 @@ def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
 def _together(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task by compaction, block by block."""
     states = advance_lanes(method, system, assembly, inputs, states, until, sizes.block, sizes.pool, sizes.impacts, kernel=True)
+    return states, _energies(system, assembly, inputs, states)
+
+
+@keep
+def _tiled(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
+    """A task on a GPU, tile by tile."""
+    states = advance_in_tiles(method, system, assembly, inputs, states, until, sizes.pool)
     return states, _energies(system, assembly, inputs, states)
 
 

@@ -31,6 +31,11 @@ def table_of(rows: list[Any], shape: tuple[int, ...]) -> Table:
     return table.reshape(shape)
 
 
+def _own(entry: Any) -> Table:
+    """A table, also where numpy hands out the entry of one."""
+    return entry if isinstance(entry, np.ndarray) and entry.dtype == object else table_of([entry], ())
+
+
 def is_known(row: Any) -> bool:
     return isinstance(row, (np.generic, np.ndarray, bool, int, float))
 
@@ -86,7 +91,19 @@ def _iota(args, params, aval):
     return np.broadcast_to(split(np.arange(shape[params["dimension"]], dtype=aval.dtype), False).reshape(shape), aval.shape)
 
 
-MOVES: dict[str, Callable[..., Table]] = {
+def _scatter(args, params, aval):
+    """`x.at[i].set(y)` of one entry at a place that is known; None for whatever is more than that."""
+    (table, index, new), dims = args, params["dimension_numbers"]
+    plain = table.ndim == 1 and index.shape == (1,) and new.ndim == 0 and tuple(dims.inserted_window_dims) == (0,)
+    if not plain or not is_known(index[0]):
+        return None
+    out, at = table.copy(), int(index[0])
+    if 0 <= at < len(out):  # as JAX does it: what lies outside is dropped
+        out[at] = new[()]
+    return out
+
+
+MOVES: dict[str, Callable[..., Table | None]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": lambda args, params, aval: args[0].reshape(aval.shape),
     "squeeze": lambda args, params, aval: args[0].reshape(aval.shape),
@@ -97,9 +114,14 @@ MOVES: dict[str, Callable[..., Table]] = {
     "pad": _pad,
     "slice": _slice,
     "iota": _iota,
+    "scatter": _scatter,
     "xla_metadata_value": lambda args, params, aval: args[0],
     "copy": lambda args, params, aval: args[0],
     "stop_gradient": lambda args, params, aval: args[0],
+}
+SEVERAL: dict[str, Callable[..., list[Table]]] = {  # moves with several results
+    "split": lambda args, params: np.split(args[0], np.cumsum(params["sizes"])[:-1], params["axis"]),
+    "unstack": lambda args, params: [_own(part) for part in np.moveaxis(args[0], params["axis"], 0)],
 }
 REDUCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "reduce_sum": ("add", operator.add),

@@ -34,6 +34,7 @@ from carom.xla.lane_tables import (
     MOVES,
     NOTHING,
     REDUCTIONS,
+    SEVERAL,
     Table,
     cut,
     flat,
@@ -67,8 +68,8 @@ def over_lanes(function: Callable[..., Any], in_axes: Sequence[Any] | None = Non
             axes = jax.tree.unflatten(structure, [-1 if v else None for v in varies])
             return jax.vmap(function, in_axes=axes, out_axes=-1)(*args)
         tables = [split(x, v) for x, v in zip(leaves, varies, strict=True)]
-        constants = _consts(closed)
-        results = _Lanes(lanes).run(closed.jaxpr, constants, tables)
+        constants = consts_of(closed)
+        results = Lanes(lanes).run(closed.jaxpr, constants, tables)
         return jax.tree.unflatten(jax.tree.structure(out), [_join(table, lanes) for table in results])
 
     return mapped
@@ -81,7 +82,7 @@ def _join(table: Table, lanes: int) -> jax.Array:
     return jnp.stack(rows).reshape(*table.shape, lanes) if table.ndim else rows[0]
 
 
-class _Lanes:
+class Lanes:
     """Goes through a traced computation, equation by equation, with tables for values."""
 
     def __init__(self, lanes: int):
@@ -103,8 +104,10 @@ class _Lanes:
 
     def apply(self, eqn: Any, args: list[Table]) -> list[Table]:
         name = eqn.primitive.name
-        if name in MOVES:
-            return [MOVES[name](args, eqn.params, eqn.outvars[0].aval)]
+        if name in MOVES and (moved := MOVES[name](args, eqn.params, eqn.outvars[0].aval)) is not None:
+            return [moved]
+        if name in SEVERAL:
+            return SEVERAL[name](args, eqn.params)
         if name in REDUCTIONS:
             return [self.reduce(*REDUCTIONS[name], args[0], eqn.params["axes"], eqn.outvars[0].aval.dtype)]
         if name in ("jit", "pjit") and eqn.params["name"] == "sealed_call":
@@ -112,14 +115,12 @@ class _Lanes:
         if name in CALLS:
             inner = eqn.params[CALLS[name]]
             closed = inner if hasattr(inner, "consts") else core.ClosedJaxpr(inner, [])
-            return self.run(closed.jaxpr, _consts(closed), args)
+            return self.run(closed.jaxpr, consts_of(closed), args)
         special = getattr(self, f"_{name}", None)
         if special is not None:
             outs = special(eqn, args)
             if outs is not None:
                 return outs
-        if name == "split":
-            return np.split(args[0], np.cumsum(eqn.params["sizes"])[:-1], eqn.params["axis"])
         if name in ELEMENTWISE:
             return self.elementwise(eqn, args)
         return self.general(eqn, args)
@@ -147,7 +148,7 @@ class _Lanes:
             def inside(rows):
                 rest = iter(rows)
                 every = [known[i] if i in known else next(rest) for i in range(len(entries))]
-                return flat(self.run(closed.jaxpr, _consts(closed), unflat(every, shapes)))
+                return flat(self.run(closed.jaxpr, consts_of(closed), unflat(every, shapes)))
 
             self.calls[key] = _Call(inside, rows)
         return unflat(self.calls[key](rows), [v.aval.shape for v in eqn.outvars])
@@ -289,12 +290,12 @@ class _Lanes:
 
         def go_on(rows):
             return self.full(
-                self.run(p["cond_jaxpr"].jaxpr, _consts(p["cond_jaxpr"]), [*cond_consts, *unflat(rows, shapes)])[0][()]
+                self.run(p["cond_jaxpr"].jaxpr, consts_of(p["cond_jaxpr"]), [*cond_consts, *unflat(rows, shapes)])[0][()]
             )
 
         def body(carry):
             going, rows = carry
-            outs = self.run(p["body_jaxpr"].jaxpr, _consts(p["body_jaxpr"]), [*body_consts, *unflat(rows, shapes)])
+            outs = self.run(p["body_jaxpr"].jaxpr, consts_of(p["body_jaxpr"]), [*body_consts, *unflat(rows, shapes)])
             rows = [lax.select(going, self.full(new), old) for new, old in zip(flat(outs), rows, strict=True)]
             return going & go_on(rows), rows
 
@@ -313,7 +314,7 @@ class _Lanes:
 
         def step(rows, entries):
             tables = [*constants, *unflat(rows, carry_shapes), *unflat(entries, x_shapes)]
-            outs = self.run(inner, _consts(p["jaxpr"]), tables)
+            outs = self.run(inner, consts_of(p["jaxpr"]), tables)
             new, ys = flat(outs[:num_carry]), flat(outs[num_carry:])
             new = [self.full(row) if np.ndim(old) else jnp.asarray(row, old.dtype) for row, old in zip(new, rows, strict=True)]
             return new, [self.full(row) for row in ys]
@@ -347,7 +348,7 @@ class _Lanes:
         branches, shapes = eqn.params["branches"], [v.aval.shape for v in eqn.outvars]
         if is_known(which[()]):
             branch = branches[int(np.clip(which[()], 0, len(branches) - 1))]
-            return self.run(branch.jaxpr, _consts(branch), operands)
+            return self.run(branch.jaxpr, consts_of(branch), operands)
         dtypes = [v.aval.dtype for v in eqn.outvars for _ in range(math.prod(v.aval.shape))]
         index = self.full(which[()])
         index = index.astype(jnp.int32) if index.dtype == bool else jnp.clip(index, 0, len(branches) - 1)
@@ -355,7 +356,7 @@ class _Lanes:
         for i, branch in enumerate(branches):
 
             def taken(branch=branch):
-                return [self.full(row) for row in flat(self.run(branch.jaxpr, _consts(branch), operands))]
+                return [self.full(row) for row in flat(self.run(branch.jaxpr, consts_of(branch), operands))]
 
             here = index == i
             outs = lax.cond(jnp.any(here), taken, lambda: [jnp.zeros(self.lanes, dtype) for dtype in dtypes])
@@ -393,5 +394,5 @@ class _Call:
         return [others[place] if place in others else next(found) for place in range(self.size)]
 
 
-def _consts(closed: Any) -> list[Table]:
+def consts_of(closed: Any) -> list[Table]:
     return [split(c if isinstance(c, Tracer) else np.asarray(c), False) for c in closed.consts]

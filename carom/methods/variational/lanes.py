@@ -108,9 +108,9 @@ class _Schedule(NamedTuple):
 
 def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneStates, until, pool: int, impacts: str) -> LaneStates:
     varies = inputs.varies
-    bind = lambda inputs, n: _Bound(method, method.bind(system, params_of(inputs.shared, inputs.each), n), inputs)  # noqa: E731
-    cruise = over_lanes(lambda c, one: _cruise(bind(c, one.q.shape[0]), one), [varies, True])
-    bounce, careful = _impact_stages(impacts, bind, varies)
+    bind = lambda inputs, n: bound(method, system, params_of, inputs, n)  # noqa: E731
+    stride = over_lanes(lambda c, one: cruise(bind(c, one.q.shape[0]), one), [varies, True])
+    simple, hard_step = _impact_stages(impacts, bind, varies)
     lanes = states.step.shape[0]
     few = max(pool // 4, 1)
     nobody = _Queue(jnp.zeros(lanes, bool), jnp.zeros((), jnp.int32))
@@ -126,7 +126,7 @@ def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneState
 
     def fly(now: _Schedule):
         states, going = now.states, ready(now)
-        q, p, clear = cruise(inputs, states)
+        q, p, clear = stride(inputs, states)
         done = once(going & clear & (states.step + STRIDE <= until))
         waiting = now.waiting._replace(members=now.waiting.members | (going & ~done))
         states = states._replace(q=jnp.where(done, q, states.q), p=jnp.where(done, p, states.p), step=states.step + STRIDE * done)
@@ -149,7 +149,7 @@ def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneState
 
     def ordinary(now: _Schedule):
         now = jax.lax.while_loop(cruising, fly, now)
-        states, waiting, hard = some(bounce, pool, now.waiting, now.states)
+        states, waiting, hard = some(simple, pool, now.waiting, now.states)
         return _Schedule(states, waiting, now.hard._replace(members=now.hard.members | hard))
 
     def moving(now: _Schedule):
@@ -157,18 +157,18 @@ def _compaction(method, system, params_of, inputs: LaneInputs, states: LaneState
 
     def _round(now: _Schedule):
         now = jax.lax.while_loop(moving, ordinary, now)
-        states, hard, _ = some(careful, few, now.hard, now.states)
+        states, hard, _ = some(hard_step, few, now.hard, now.states)
         return _Schedule(states, now.waiting, hard)
 
-    start, go_on = _Schedule(states, nobody, nobody), ordinary if careful is None else _round
+    start, go_on = _Schedule(states, nobody, nobody), ordinary if hard_step is None else _round
     return jax.lax.while_loop(lambda now: jnp.any(active(now.states)), go_on, start).states
 
 
 def _impact_stages(impacts: str, bind, varies) -> list[Any]:
     """(2) and (3) on the lanes of a pool; no (3) where (2) leaves nothing to it."""
     stages = {  # how the lanes are taken through it, and what it does with one of them
-        TOGETHER: ((over_lanes, _bounce), (over_lanes, _careful)),
-        HARD_SINGLY: ((over_lanes, _bounce), (_one_by_one, _careful)),
+        TOGETHER: ((over_lanes, bounce), (over_lanes, careful)),
+        HARD_SINGLY: ((over_lanes, bounce), (_one_by_one, careful)),
         SINGLY: ((_one_by_one, _careful_after_approach), None),
     }
 
@@ -219,7 +219,11 @@ class _Bound:
         return self.t0 + step * self.dt
 
 
-def _cruise(lane: _Bound, one: LaneStates) -> tuple[Array, Array, Bool[Array, ""]]:
+def bound(method, system, params_of, inputs: LaneInputs, n: int) -> _Bound:
+    return _Bound(method, method.bind(system, params_of(inputs.shared, inputs.each), n), inputs)
+
+
+def cruise(lane: _Bound, one: LaneStates) -> tuple[Array, Array, Bool[Array, ""]]:
     """(1): the state STRIDE steps later, and whether they were clear."""
 
     def go_on(i, carry):
@@ -251,7 +255,7 @@ def _repeat(go_on, start):
     return jax.lax.fori_loop(0, STRIDE, go_on, start, unroll=2 if jax.default_backend() == "cpu" else STRIDE)
 
 
-def _bounce(lane: _Bound, one: LaneStates, until) -> tuple[LaneStates, Bool[Array, ""]]:
+def bounce(lane: _Bound, one: LaneStates, until) -> tuple[LaneStates, Bool[Array, ""]]:
     """(2): what most steps with an impact are. The second value tells that this one was another kind, and is still to be done."""
     one = _approach(lane, one, until)
     asked = one.step < until
@@ -301,10 +305,10 @@ def _first_contact(lane: _Bound, begin: Moment, s) -> tuple[Float[Array, ""], Bo
 
 
 def _careful_after_approach(lane: _Bound, one: LaneStates, until) -> tuple[LaneStates, Bool[Array, ""]]:
-    return _careful(lane, _approach(lane, one, until), until)
+    return careful(lane, _approach(lane, one, until), until)
 
 
-def _careful(lane: _Bound, one: LaneStates, until) -> tuple[LaneStates, Bool[Array, ""]]:
+def careful(lane: _Bound, one: LaneStates, until) -> tuple[LaneStates, Bool[Array, ""]]:
     """(3): the step as `solve` takes it."""
     asked, no = one.step < until, jnp.asarray(False)
     t, t_end = lane.time(one.step), lane.time(one.step + 1)
