@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
-from jax.experimental import pallas
 from jax.extend import core
 
 from carom.xla.lane_tables import Table, cut, table_of
@@ -74,6 +73,8 @@ def in_tiles(
 ) -> list[jax.Array]:
     """`function(lanes, *args)` for tile after tile of lanes. Its arguments are trees of tables, made of arrays whose last axis has
     the lanes where `varies` says so; its results are rows of the `types`. `interpret` is for tests: no GPU, and slow."""
+    from jax.experimental import pallas  # takes a third of a second to import, which those without a GPU need not wait for
+
     leaves, structure = jax.tree.flatten(args)
     flags = jax.tree.leaves(jax.tree.broadcast(varies, args))
     total = next(x.shape[-1] for x, v in zip(leaves, flags, strict=True) if v)
