@@ -31,7 +31,7 @@ def table_of(rows: list[Any], shape: tuple[int, ...]) -> Table:
     return table.reshape(shape)
 
 
-def _own(entry: Any) -> Table:
+def own_table(entry: Any) -> Table:
     """A table, also where numpy hands out the entry of one."""
     return entry if isinstance(entry, np.ndarray) and entry.dtype == object else table_of([entry], ())
 
@@ -121,7 +121,7 @@ MOVES: dict[str, Callable[..., Table | None]] = {
 }
 SEVERAL: dict[str, Callable[..., list[Table]]] = {  # moves with several results
     "split": lambda args, params: np.split(args[0], np.cumsum(params["sizes"])[:-1], params["axis"]),
-    "unstack": lambda args, params: [_own(part) for part in np.moveaxis(args[0], params["axis"], 0)],
+    "unstack": lambda args, params: [own_table(part) for part in np.moveaxis(args[0], params["axis"], 0)],
 }
 REDUCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "reduce_sum": ("add", operator.add),

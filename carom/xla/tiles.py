@@ -18,7 +18,7 @@ from jax import lax
 from jax.core import Tracer
 from jax.extend import core
 
-from carom.xla.lane_tables import Table, cut, table_of
+from carom.xla.lane_tables import CALLS, Table, cut, own_table, table_of
 from carom.xla.over_lanes import Lanes, consts_of
 
 TILE = 32  # lanes: as many as a GPU runs in step; more would wait for one another
@@ -43,7 +43,7 @@ class TileLanes(Lanes):
         constants, carry, xs = cut(args, len(args) - through - carried, carried)
         rows: list[list[Table]] = []
         for i in reversed(range(p["length"])) if p["reverse"] else range(p["length"]):
-            outs = self.run(inner, consts_of(p["jaxpr"]), [*constants, *carry, *(_own(x[i]) for x in xs)])
+            outs = self.run(inner, consts_of(p["jaxpr"]), [*constants, *carry, *(own_table(x[i]) for x in xs)])
             carry, ys = outs[:carried], outs[carried:]
             rows.append(ys)
         rows = rows[::-1] if p["reverse"] else rows
@@ -52,10 +52,6 @@ class TileLanes(Lanes):
 
 def _is_table(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype == object
-
-
-def _own(entry: Any) -> Table:
-    return entry if _is_table(entry) else table_of([entry], ())
 
 
 def _dtype(table: Table) -> Any:
@@ -130,8 +126,8 @@ def _again(closed: Any, args: Sequence[Any]) -> list[Any]:
 
 def _said(eqn: Any, args: list[Any]) -> list[Any]:
     name, p = eqn.primitive.name, eqn.params
-    if name in _CALLS:
-        return _again(p[_CALLS[name]], args)
+    if name in CALLS:
+        return _again(p[CALLS[name]], args)
     if name in _LOOPS:
         return _LOOPS[name](p, args, [v.aval for v in eqn.outvars])
     if all(isinstance(x, np.ndarray) for x in args):
@@ -207,8 +203,6 @@ def _chosen(p: Any, aval: Any, which: Any, *cases: Any) -> Any:
     return reduce(lambda out, i: jnp.where(which == i, rows[i], out), range(1, len(rows)), rows[0])
 
 
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "xla_metadata_call": "jaxpr", "remat": "jaxpr"}
-_CALLS |= {"checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _LOOPS: dict[str, Callable[..., list[Any]]] = {"while": _while, "scan": _scan, "cond": _cond}
 _OTHERWISE: dict[str, Callable[..., Any]] = {  # what Triton has no word for
     "reduce_or": lambda p, aval, x: jnp.max(x.astype(jnp.int32), axis=p["axes"]) > 0,
