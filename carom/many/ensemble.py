@@ -147,7 +147,7 @@ def _spread(system: System, method: Method, lanes: Lanes, options: dict[str, Any
     saved_steps(options["save"], check_grid(np.max(dt), options["num_steps"])[1])
     told = {
         "system": digest_of(problem.system, problem),
-        "method": f"{type(method).__name__} {digest_of(method)}",
+        "method": f"{type(method).__name__} {digest_of(method, problem)}",
         "start": fingerprint(*lanes.parts.values()),
         "options": repr({key: value for key, value in options.items() if key not in ("params", "name")}),
         "params": fingerprint(*jax.tree.leaves(options["params"])),

@@ -22,11 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.closures.lasting import Unsure, lasting
 from carom.errors import InputError
 from carom.methods.method import ImpactTable, StepRecord
 from carom.named import Named
 from carom.results.solution import Solution
 from carom.results.store import checksum, header, load, save, versions
+from carom.system.chain import Chain
 from carom.system.system import System
 
 FORMAT = 1
@@ -228,11 +230,13 @@ def identity(system: System, method: Any, problem: Any, stops: Any = (), **numbe
 
 def digest_of(tree: Any, problem: Any = None) -> str:
     """Structure, numbers and traced functions, in one digest."""
-    leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Named))
+    leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Named | Chain))
     texts = [_without_addresses(str(structure))]
     for leaf in leaves:
         if isinstance(leaf, Named):
             texts.append(_of_function(leaf, problem))
+        elif isinstance(leaf, Chain):  # its functions are of one node: together they are a function of all
+            texts.append(_of_program(leaf.potential, problem.q0, problem.params))
         elif hasattr(leaf, "shape"):
             texts.append(f"{leaf.dtype}{leaf.shape}{checksum(np.asarray(leaf))}")
         else:
@@ -241,14 +245,36 @@ def digest_of(tree: Any, problem: Any = None) -> str:
 
 
 def _of_function(function: Named, problem: Any) -> str:
-    """What a function computes, whatever its text: the operations that JAX traces, and the constants in them."""
+    if problem is None:  # a sweep's method, before there is a point: by its text and what it captures
+        return f"{function.role} {function.wanted} {_of_text(function.function)}"
+    known = _known(problem)
+    program = _of_program(lambda asked: function(**asked), {name: known[name] for name in function.wanted})
+    return f"{function.role} {function.wanted} {program}"
+
+
+def _known(problem: Any) -> dict[str, Any]:
+    """A value for every name that a function in a system, in a method or in a stop may ask for."""
+    q, v, t, one = problem.q0, problem.v0, problem.t0, jnp.ones(())
     controller = problem.system.controller
     held = {} if controller is None else {"u": jnp.zeros(controller.commands), "memory": controller.memory}
-    traced = jax.make_jaxpr(lambda q, v, t, params, held: function(q=q, v=v, p=v, t=t, params=params, **held))(
-        problem.q0, problem.v0, problem.t0, problem.params, held
-    )
+    at_contact = {"speed": one, "mass": one}
+    of_a_step = {"q0": q, "q1": q, "h": one, "step": 0}
+    return {"q": q, "v": v, "p": v, "t": t, "params": problem.params, **held, **at_contact, **of_a_step}
+
+
+def _of_program(function: Any, *values: Any) -> str:
+    """What a function computes, whatever its text: the operations that JAX traces, and the constants in them."""
+    traced = jax.make_jaxpr(function)(*values)
     constants = [checksum(np.asarray(constant)) for constant in traced.consts]
-    return f"{function.role} {function.wanted} {_without_addresses(str(traced))} {constants}"
+    return f"{_without_addresses(str(traced))} {constants}"
+
+
+def _of_text(function: Any) -> str:
+    try:
+        return lasting(function).hex()
+    except Unsure as unsure:
+        why = f"{function!r} cannot be told from others in another process ({unsure}), so what uses it cannot be resumed"
+        raise InputError(f"{why}; write it as a plain function of its arguments and of captured numbers") from unsure
 
 
 def _without_addresses(text: str) -> str:
