@@ -162,7 +162,10 @@ def _derivative(kind: str, method: str):
     return end, x0
 
 
-@pytest.mark.parametrize(("kind", "method"), _marked(CELLS, {("restitution", "MoreauJean"), ("elastic", "EventDriven")}))
+GRADIENTS = {("restitution", "MoreauJean"), ("elastic", "EventDriven"), ("massless contact", "MoreauJean")}
+
+
+@pytest.mark.parametrize(("kind", "method"), _marked(CELLS, GRADIENTS))
 def test_gradients(kind, method):
     end, x = _derivative(kind, method)
     if not _works(kind, method, "gradients"):  # by `solve` where only values show why

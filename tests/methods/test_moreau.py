@@ -196,3 +196,20 @@ def test_parameters_of_joints_are_read():
     assert run.status.ok
     with pytest.raises(carom.InputError, match="joint reads params"):
         carom.solve(system, carom.MoreauJean(0.5), [1.0, 0.0], [0.0, 1.0], dt=0.01, num_steps=1, params={"size": 1.0})
+
+
+def test_what_has_no_mass_hands_nothing_on():
+    """Wherever a run is stopped and gone on with, it is the same run: also where the wall holds the point without mass."""
+
+    def lagrangian(q, v):
+        return 0.5 * v[1] ** 2 - 10 * (q[0] ** 2 + (q[1] - q[0]) ** 2)
+
+    wall = carom.Contact(lambda q: q[0] + 0.2, 0.0)
+    system, start = carom.System(lagrangian, [wall]), ([0.5, 1.0], [0.0, 0.0])
+    whole = carom.solve(system, carom.MoreauJean(1.0), *start, dt=0.01, num_steps=80)
+    held = np.flatnonzero(whole.record.impulses[:, 0] > 0)
+    first = held[0] + 1
+    assert 60 < first < 70  # x/2 = cos(√10 t)/2 is at −0.2 after 0.627
+    parts = carom.solve(system, carom.MoreauJean(1.0), *start, dt=0.01, num_steps=int(first)).extend(int(80 - first))
+    np.testing.assert_allclose(parts.q, whole.q, rtol=0, atol=1e-13)
+    assert whole.gaps.min() > -0.5 * 0.03  # a step at half the speed of the mass, which is below 3

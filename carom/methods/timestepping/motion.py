@@ -83,6 +83,11 @@ class Motion:
         chart = self.functions
         return body_acceleration(self.mechanics.around, chart.base.space, chart.place(q), v, t)  # pyright: ignore[reportAttributeAccessIssue]
 
+    def handed_on(self, v) -> Float[Array, " n"]:
+        """What the next step starts from: all that the momentum determines. A run may be stopped and gone on with between any two
+        steps, and it is differentiated step by step; both know q and p alone. What has no mass starts from rest."""
+        return _without(self.mechanics.system.massless, v)
+
     def held_rates(self, q, v, t) -> Float[Array, " j"]:
         """The rates of joints, then those of velocity constraints: all of them are to be zero."""
         if self.num_held == 0:
@@ -206,7 +211,8 @@ class Timestepping(Method):
         return system.bind(params, n, general=True).with_lagrangian()
 
     def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:
-        return mechanics.loose().velocity(q, p, t)  # of the momentum as it stands: joints hold to the order of the method
+        v = mechanics.loose().velocity(q, p, t)  # of the momentum as it stands: joints hold to the order of the method
+        return _without(mechanics.system.massless, v)
 
     def recentre(self, mechanics: Mechanics, q, memory: Any) -> Any:
         return mechanics.functions.body_velocity(q, memory)
@@ -232,7 +238,14 @@ class Timestepping(Method):
             table, hit = impact_row(mechanics, start, done, p, status == OK)
             num_impacts = num_impacts + hit
         jump = motion.mechanics.inverse_mass_times(done.q, done.v, start.t_end, done.jump)
-        return StepEnd(done.q, p, status, table, num_impacts, done.v, done.record, jump)
+        return StepEnd(done.q, p, status, table, num_impacts, motion.handed_on(done.v), done.record, jump)
+
+
+def _without(directions: Float[Array, "r n"] | None, v: Float[Array, " n"]) -> Float[Array, " n"]:
+    """v without its part along these."""
+    if directions is None:
+        return v
+    return v - matvec(directions.T, solve(matmul(directions, directions.T), matvec(directions, v)))
 
 
 def _record_width(mechanics: Mechanics) -> int:
