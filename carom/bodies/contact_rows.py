@@ -70,6 +70,10 @@ class Rows:
         np.subtract.at(L, self.a, impulses[:, None] * self.turn_a)
         return p, L
 
+    def owner(self, free: np.ndarray) -> np.ndarray:
+        """A free body of each row."""
+        return np.where(free[self.b], self.b, self.a)
+
     @property
     def frames(self) -> np.ndarray:
         """The directions of the contact rows as [contacts, 1 + tangents, 3]."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
+from carom.bodies.contact_work import solve_lasting
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.materials import ELASTIC
 from carom.bodies.memory import Memory
@@ -216,8 +217,8 @@ class Stepper:
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
                 break
-            shift = self._shift(posed, middle, later, h, hit)
-            shift, answer = self._solve(posed, middle, v, L, shift, memory.start(posed), h)
+            asked = self._shift(posed, middle, later, h, hit)
+            shift, answer = solve_lasting(posed, middle, v, L, *asked, memory.start(posed), self.tolerance, h)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or (came <= fastest * (1 + 1e-9) + 1e-12 * came.max()).all():
                 break
@@ -241,33 +242,17 @@ class Stepper:
         pressed, _ = self.memory.states(posed.contacts.key)
         return (posed.restitution == ELASTIC) & ~pressed & (normal_rates(posed, middle.v, middle.L) < 0)
 
-    def _solve(self, posed: Posed, middle: State, v, L, shift: np.ndarray, start, h: float) -> tuple[np.ndarray, Answer]:
-        """The law for (u₁ + shift + 2φ⁺/h, r). The work of r is r · (u₀ + u₁)/2, so an elastic contact may press only where
-        u₁ = −u₀: those that press otherwise are asked again for that, until none does. The shift as it was used, and the answer."""
-        room = 2 * np.maximum(posed.contacts.gap, 0.0) / h
-        if not self.scene.materials.elastic:
-            return shift, solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, self.tolerance, h)
-        width, count = 1 + posed.rows.tangents, posed.rows.contacts
-        normal = slice(0, width * count, width)
-        rates = normal_rates(posed, middle.v, middle.L)
-        shift, elastic = shift.copy(), posed.restitution == ELASTIC
-        while True:
-            answer = solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, self.tolerance, h)
-            wrong = elastic & (answer.impulses[normal] > 0) & (shift[normal] + room != rates)
-            if not np.any(wrong) or not answer.converged:
-                return shift, answer
-            shift[normal][wrong], room[wrong] = rates[wrong], 0.0
-            start = answer.impulses
-
-    def _shift(self, posed: Posed, middle: State, later: State, h: float, hit: np.ndarray | None) -> np.ndarray:
+    def _shift(self, posed: Posed, middle: State, later: State, h: float, hit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What the law is asked about is u₁ + shift. On a curved way the rates of a contact that lasts change by δ = u₁⁻ − u₀ from
         one middle to the next, without any force, and the impulses r do the work r · (u₀ + u₁)/2. u₁ = −κu₀ with κ = 1 is no work
         but may sway from step to step; κ is chosen so that u₁ comes nearest to δ/2, which is the same where the way is a circle
         and does not sway, but at most 1, which would add energy, and at least 0. This for contacts that pressed in the step before
-        (in the normal) and that stuck (across it); joints take κ = 1, and a motor asks for its speed."""
+        (in the normal) and that stuck (across it). Joints and elastic contacts take κ = 1, a motor asks for its speed: the first
+        part. The second is that of all other κ, which `carom.bodies.contact_work` leaves out where they make energy."""
         count = (1 + posed.rows.tangents) * posed.rows.contacts
         before = posed.rates(middle.v, middle.L)
         shift = _carried(posed, middle, later)
+        lasting = np.zeros_like(shift)
         if len(posed.joints):
             speeds = zip(before[count:], posed.joints.speed, strict=True)
             shift[count:] = [u if s is None else -s for u, s in speeds]
@@ -279,17 +264,17 @@ class Stepper:
         now = posed.rows.by_contact(before)
         pressed = pressed & (now[:, 0] < -ROUNDING * max(np.abs(middle.v).max(), self.scene.pull * h))
         if not (np.count_nonzero(pressed) or np.count_nonzero(stuck)):
-            return shift
+            return shift, lasting
         last = self.memory.rates_before(posed)
         half = np.where(np.isnan(last), now, 0.5 * (now - last))  # −δ/2
-        asked = posed.rows.by_contact(shift)
-        normal = _towards(half[:, :1], now[:, :1])[:, 0]
+        given, asked = posed.rows.by_contact(shift), posed.rows.by_contact(lasting)
         if self.scene.materials.elastic:
-            normal = np.where(posed.restitution == ELASTIC, now[:, 0], normal)
-        asked[:, 0] = np.where(pressed, normal, asked[:, 0])
+            elastic = pressed & (posed.restitution == ELASTIC)
+            given[elastic, 0], pressed = now[elastic, 0], pressed & ~elastic
+        asked[:, 0] = np.where(pressed, _towards(half[:, :1], now[:, :1])[:, 0], 0.0)
         if np.count_nonzero(stuck):
-            asked[:, 1:] = np.where(stuck[:, None], _towards(half[:, 1:], now[:, 1:]), asked[:, 1:])
-        return shift
+            asked[:, 1:] = np.where(stuck[:, None], _towards(half[:, 1:], now[:, 1:]), 0.0)
+        return shift, lasting
 
     def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
         """Contacts within reach of the motion."""

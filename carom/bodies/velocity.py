@@ -296,10 +296,7 @@ def _pivoted(little: Dense, found: Found, enough: float) -> Found:
 def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
     """The rows of islands, bodies that touch one another directly or through others: large ones alone, small ones several at a time
     up to BUNCH rows, since setting a problem up is work that they share."""
-    free = scene.free
-    both = np.flatnonzero(free[rows.a] & free[rows.b])
-    label = _parts(rows.a[both], rows.b[both], len(scene.mass))
-    mine = label[np.where(free[rows.b], rows.b, rows.a)]
+    mine = islands(scene, rows)[rows.owner(scene.free)]
     order = np.argsort(mine, kind="stable")
     ends = np.flatnonzero(np.diff(mine[order])) + 1
     waiting: list[np.ndarray] = []
@@ -313,6 +310,12 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
             waiting.append(island)
     if waiting:
         yield np.sort(np.concatenate(waiting))
+
+
+def islands(scene: Scene, rows: Rows, connecting: np.ndarray | bool = True) -> np.ndarray:
+    """[n] a number for each body, the same for all that the connecting rows join."""
+    both = np.flatnonzero(scene.free[rows.a] & scene.free[rows.b] & connecting)
+    return _parts(rows.a[both], rows.b[both], len(scene.mass))
 
 
 def _parts(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:

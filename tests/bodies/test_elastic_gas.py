@@ -8,7 +8,7 @@ a step cannot foresee.
 import numpy as np
 import pytest
 
-from carom.bodies import bounces, quaternions, shapes, stepping
+from carom.bodies import bounces, contact_work, quaternions, shapes, stepping
 from carom.bodies.world import World
 
 TETRAHEDRON = [(0.3, 0, 0), (-0.2, 0.25, 0), (-0.2, -0.25, 0), (0, 0, 0.35)]
@@ -72,7 +72,8 @@ def test_short_coarse_runs_keep_their_energy(gravity):
 def test_without_late_impacts_the_same_runs_lose_energy(monkeypatch):
     """Control of the test above: what a body turned into is then an impact that does not bounce."""
     monkeypatch.setattr(stepping.Stepper, "_late", lambda self, middle, t, h, record: middle)
-    monkeypatch.setattr(stepping, "ELASTIC", 2.0)  # nothing is elastic where contacts press
+    for part in (stepping, contact_work):  # nothing is elastic where contacts press
+        monkeypatch.setattr(part, "ELASTIC", 2.0)
     assert max(_lost(_coarse(seed, 0.0)) for seed in range(2)) > 1e-3
 
 
@@ -103,7 +104,7 @@ def test_an_elastic_ball_that_falls_from_almost_nothing_keeps_its_energy(height,
     assert np.max(np.abs(change)) < 1e-11 and np.min(z) > -1e-12 and np.max(z) < height * (1 + 1e-9)
     assert height < 5e-4 or np.ptp(z) > 0.5 * height
     assert _dropped(height, 0.9)[1][-1] < -0.9 * height / 5e-4  # control: with any less than 1 it comes to rest
-    for part in (stepping, bounces):
+    for part in (stepping, bounces, contact_work):
         monkeypatch.setattr(part, "ELASTIC", 2.0)
     assert height > 1e-3 or _dropped(height)[1][-1] < -0.5 * height / 5e-4  # control: with a threshold it is lost
 

@@ -115,8 +115,9 @@ def check(drawn, steps):
     fastest = np.max(np.linalg.norm(run.v, axis=2) + scene.reach * np.linalg.norm(run.spins, axis=2))
     least = np.min(scene.reach[scene.free])
     assert -run.deepest.min() <= 5 * (run.dt * fastest) ** 2 / least + 1e-9 * drawn.size  # order 2 in what moves in a step
-    # A contact that was just opening and is pressed shut by the forces of the step may give back h²f²/8m for each body.
-    pressed = np.sum(run.mass[run.free]) * (np.linalg.norm(scene.gravity) * run.dt) ** 2
+    # A contact that was just opening and is pressed shut by the forces of the step may give back h²f²/8m for each body
+    # (`carom.bodies.contact_work`, which does not speak of joints).
+    pressed = np.sum(run.mass[run.free]) * (np.linalg.norm(scene.gravity) * run.dt) ** 2 / (1 if scene.joints.all else 8)
     # A spring is seen in the middle of a step: its energy is kept to (ωh)².
     springs = 1e-3 * np.max(np.abs(run.energy - run.potential.min())) if scene.joints.elastic else 0.0
     joints = 1e-9 if scene.joints.all else 1e-10
@@ -131,6 +132,15 @@ def test_random_mechanisms_hold_what_is_promised(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_random_scenes_hold_what_is_promised(seed):
     check(random_things(seed), 80)
+
+
+@pytest.mark.parametrize("seed", [2610, 6625, 7286, 7606])
+def test_bodies_that_roll_on_one_another_without_gravity_gain_nothing(seed):
+    """Of eight thousand scenes these gained 3e-10 to 2e-7 of their energy in one step, when contacts that last were asked for what
+    they cannot do together (`carom.bodies.contact_work`; the control stands in `test_contact_work`)."""
+    drawn = random_things(seed)
+    assert not np.any(drawn.world.gravity)
+    check(drawn, 100)
 
 
 @pytest.mark.stress

@@ -1,0 +1,62 @@
+"""What is asked of contacts that last makes no energy: one problem whose work is known by a formula."""
+
+import numpy as np
+import pytest
+
+from carom.bodies import contact_work, shapes, stepping
+from carom.bodies.world import World
+
+
+def _corner(friction=5.0):
+    """A box on its corner, beside its centre: what pushes it up also turns it, and moves the corner along the floor."""
+    world = World(gravity=(0, 0))
+    world.fix(shapes.HalfPlane())
+    angle, (a, b) = 0.3, (0.5, 0.2)
+    corner = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ [-a, -b]
+    world.add(shapes.Polygon.box(2 * a, 2 * b), mass=1.0, position=(0, -corner[1]), orientation=angle)
+    world.material(friction=friction)
+    scene, state = world.scene()
+    stepper = stepping.Stepper(scene)
+    return stepper._look(state, state.v, state.L, 1e-3, 1.0), state
+
+
+def _answer(kappa, rates):
+    """The problem with these rates before and κ for both rows; what the impulses do, and the formula (2) for it."""
+    posed, state = _corner()
+    assert len(posed.contacts) == 1
+    v = np.zeros_like(state.v)
+    v[1] = rates @ posed.rows.linear * (1 if posed.rows.b[0] == 1 else -1)
+    middle = state.moved(v, state.L)
+    asked, D = kappa * rates, np.diag(kappa)
+    assert np.allclose(posed.rates(v, state.L), rates)
+    shift, answer = contact_work.solve_lasting(posed, middle, v, state.L, np.zeros(2), asked, None, 1e-10, 1.0)
+    M = np.linalg.inv(posed.delassus)
+    gained = np.sum(middle.moved(answer.v, answer.L).kinetic(posed.scene)) - np.sum(middle.kinetic(posed.scene))
+    return gained, -0.5 * rates @ (M - D @ M @ D) @ rates, shift, answer
+
+
+def _worst():
+    """κ = 1 along the normal, 0 across it, and the rates for which (2) is largest: ½ b² u_N²/c with b and c from W⁻¹."""
+    M = np.linalg.inv(_corner()[0].delassus)
+    return np.array([1.0, 0.0]), np.array([-1.0, M[0, 1] / M[1, 1]]), 0.5 * M[0, 1] ** 2 / M[1, 1]
+
+
+def test_a_corner_that_is_asked_for_two_things_at_once_makes_no_energy(monkeypatch):
+    kappa, rates, most = _worst()
+    gained, _, shift, answer = _answer(kappa, rates)
+    assert answer.converged and gained < 0 and not np.any(shift)  # asked again: it stops
+    assert np.max(np.abs(answer.u)) < 1e-9
+    monkeypatch.setattr(contact_work, "_gaining", lambda posed, middle, v, L, answer: np.zeros(len(answer.u), bool))
+    gained, formula, shift, _ = _answer(kappa, rates)  # control: as it was asked at first
+    assert gained == pytest.approx(most, abs=1e-9) and formula == pytest.approx(most, rel=1e-12) and most > 0.01
+    assert np.array_equal(shift, kappa * rates)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 1.0])
+def test_what_makes_no_energy_is_done_as_it_is_asked(kappa):
+    """One κ for both rows, and two of which the work is negative all the same."""
+    _, rates, _ = _worst()
+    for both in (np.array([kappa, kappa]), np.array([0.0, kappa])):
+        gained, formula, shift, answer = _answer(both, rates)
+        assert gained == pytest.approx(formula, abs=1e-9) and gained < 1e-9  # a certificate of 1e-10 for rates of 1
+        assert np.array_equal(shift, both * rates) and np.allclose(answer.u, -both * rates, atol=1e-9)
