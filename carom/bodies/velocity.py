@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
 from carom.bodies.dense_interior import HEIGHTS, solve_inside
 from carom.bodies.dense_newton import FEW_ROWS, MOST_ROWS, Dense, Found, from_gradient, newton, projected_gradient, solve_small
+from carom.bodies.dense_proximal import FAR, NEAR, solve_proximal
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows, joint_rows, stops
 from carom.bodies.once import once
@@ -22,7 +23,7 @@ from carom.numerics.friction.stages import SCHEDULE, solve_friction
 ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
 BUNCH = 60  # rows: islands smaller than this are solved together
 EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
-STAGES = ("open", "small", "start", "interior", "gradient", "long")
+STAGES = ("open", "small", "start", "interior", "proximal", "gradient", "long")
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
 NO_JOINTS = JointRows()
@@ -264,7 +265,8 @@ def _small(
 
 def _tries(little: Dense, r, residual, ask, start, tolerance: float) -> Iterator[tuple[str, np.ndarray, float, int]]:
     """Impulses with their certificate, and finished by pivots where they miss it: what Newton's method left, paths through the
-    inside of the cones, a projected gradient, a long one, and the stages of the full solver, a few and then all."""
+    inside of the cones, proximal points from there and from zero, a projected gradient, a long one, and the stages of the full
+    solver, a few and then all."""
     enough = ENOUGH * tolerance
     if len(little.q) <= FEW_ROWS:
         yield "small", *_pivoted(little, (r, residual, 0), enough)
@@ -272,6 +274,9 @@ def _tries(little: Dense, r, residual, ask, start, tolerance: float) -> Iterator
     for height in HEIGHTS:
         best = min(best, found := _pivoted(little, solve_inside(little, height, enough), enough), key=lambda one: one[1])
         yield "interior", *found
+    for begin, price in ((best[0], NEAR), (np.zeros_like(r), FAR)):  # one of them may go round in circles
+        best = min(best, found := solve_proximal(little, begin, tolerance, price), key=lambda one: one[1])
+        yield "proximal", *found
     for weight in WEIGHTS:
         yield "interior", *pivot(little.weighted(weight), best[0], enough)
     better = from_gradient(little)

@@ -250,3 +250,15 @@ def test_a_hull_that_cannot_grow_is_made_afresh(monkeypatch):
     monkeypatch.setattr(spatial, "ConvexHull", Stubborn)
     afresh = separate(*asked)
     assert usual[1] < -0.1 and afresh[1] == pytest.approx(usual[1], abs=1e-9) and np.allclose(afresh[0], usual[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-6, -1e-6, -1e-3, -2e-2])
+def test_edges_that_cross_meet_where_they_cross_whether_they_overlap_or_not(gap):
+    """Two bars along x and y, turned by 45° about themselves, one over the other: edges cross at (0.3, 0), not near a corner."""
+    eighth = lambda axis: np.array([np.cos(np.pi / 8), *(np.sin(np.pi / 8) * np.eye(3)[axis])])  # noqa: E731
+    half = np.sqrt(0.5)
+    along_x, along_y = shapes.Box(4, 1, 1), shapes.Box(1, 4, 1)
+    found = _contacts((along_x, (1, 0, 0), eighth(0)), (along_y, (0.3, 1.2, 2 * half + gap), eighth(1)), margin=0.01)
+    np.testing.assert_allclose(found.gap, [gap], atol=1e-14)
+    np.testing.assert_allclose(found.normal, [[0, 0, 1]], atol=1e-9)
+    np.testing.assert_allclose(found.point, [[0.3, 0, half + 0.5 * gap]], atol=1e-9)

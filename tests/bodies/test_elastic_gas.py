@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from carom.bodies import bounces, contact_work, quaternions, shapes, stepping
+from carom.bodies.detection import detect
+from carom.bodies.scene import State
 from carom.bodies.world import World
 
 TETRAHEDRON = [(0.3, 0, 0), (-0.2, 0.25, 0), (-0.2, -0.25, 0), (0, 0, 0.35)]
@@ -148,6 +150,44 @@ def test_a_heavy_disc_that_drives_a_light_one_to_a_wall_counts_the_digits_of_pi(
     count, velocities = _one_after_the_other(ratio)
     assert run.status.ok and len(run.impacts) == count == impacts
     assert np.allclose(run.v[-1, 1:, 0], velocities, atol=1e-11) and abs(run.energy[-1] / run.energy[0] - 1) < 1e-13
+
+
+def _two_tetrahedra(seed, dt=5e-3):
+    """How deep two of them get into each other that meet, turning by a tenth of a radian in a step; and what such a turn bends the
+    way of their corners from straight in half a step, r(ωh/2)²/2 for each."""
+    rng = np.random.default_rng(seed)
+    world = World(gravity=(0, 0, 0))
+    for side in (-1, 1):
+        world.add(
+            SHAPES[3],
+            density=1.0,
+            position=(0.5 * side, *(0.1 * rng.normal(size=2))),
+            orientation=quaternions.normalise(rng.normal(size=4)),
+            velocity=(-2.0 * side, 0, 0),
+            spin=25 * quaternions.normalise(rng.normal(size=4))[:3],
+        )
+    world.material(restitution=1.0)
+    run = world.solve(dt, round(0.6 / dt))
+    scene, states = run.scene, zip(run.x, run.q, run.v, run.L, strict=True)
+    gaps = [detect.detect(State(*state).placement(scene), scene.free, np.zeros(2)).gap.min(initial=0.0) for state in states]
+    bends = 0.5 * scene.reach * (0.5 * dt * np.max(np.linalg.norm(run.spins, axis=2), axis=0)) ** 2
+    assert run.status.ok and _lost(run) < 1e-12
+    return -min(gaps), float(np.sum(bends)), len(run.impacts)
+
+
+def test_edges_of_bodies_that_turn_fast_do_not_get_into_each_other(monkeypatch):
+    """Control: with a point beside that in which the edges cross they are led into each other."""
+    runs = [_two_tetrahedra(seed) for seed in (12, 13, 14, 15)]
+    assert sum(impacts for _, _, impacts in runs) >= 2 and all(depth <= bends for depth, bends, _ in runs)
+    exact = detect._crossing
+
+    def beside(a, b, separation, n):
+        x, y = exact(a, b, separation, n)
+        return x + 0.2 * np.cross(n, [0, 0, 1]), y + 0.2 * np.cross(n, [0, 0, 1])
+
+    monkeypatch.setattr(detect, "_crossing", beside)
+    depth, bends, _ = _two_tetrahedra(15)
+    assert depth > 3 * bends
 
 
 @pytest.mark.stress

@@ -1,17 +1,18 @@
 """All contacts of a world at one moment."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.geometry import Group, Placement
 from carom.bodies.detection.manifold import LONE, meet
-from carom.bodies.detection.nearest import nearest_points
+from carom.bodies.detection.nearest import nearest_of_edges, nearest_points
 from carom.bodies.detection.separation import best_axes
 from carom.bodies.detection.support import smooth_pair
 from carom.bodies.detection.walls import over_wall
 
+OUT = 1e-6  # relative to the size: how far apart edges that overlap are moved to see where they cross
 APART = 1e-9  # relative to the size: below, nearest points are too close to tell the normal, and the best axis does
 
 
@@ -122,15 +123,18 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
     limit = margin[a.bodies] + margin[b.bodies]
     radii = a.radius + b.radius
     close = np.isinf(axes.separation) | (axes.separation - radii < limit)
-    separation, normal = axes.separation, axes.normal
+    separation, normal, crossed = axes.separation, axes.normal, axes.crossed
     if not close.all():
         a, b, limit, radii = a.take(close), b.take(close), limit[close], radii[close]
-        separation, normal = separation[close], normal[close]
+        separation, normal, crossed = separation[close], normal[close], crossed[close]
     x, y = _deepest(a, b, normal)
-    apart = np.flatnonzero(separation > APART * (a.size + b.size))
+    away = separation > APART * (a.size + b.size)
+    apart, edges = np.flatnonzero(away), np.flatnonzero(crossed & ~away)
     if len(apart):
         near = nearest_points(a.take(apart), b.take(apart))
         normal[apart], x[apart], y[apart] = near.normal, near.x, near.y
+    if len(edges):
+        x[edges], y[edges] = _crossing(a.take(edges), b.take(edges), separation[edges], normal[edges])
     points = meet(a, b, normal, x, y)
     n, pair = points.normal, points.pair
     gap = np.vecdot(points.y - points.x, n) - radii[pair]
@@ -148,6 +152,13 @@ def _deepest(a: Group, b: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     y = b.points[rows, np.vecdot(b.points, n[:, None]).argmin(axis=1)]
     across = (y - x) - np.vecdot(y - x, n)[:, None] * n
     return x + 0.5 * across, y - 0.5 * across
+
+
+def _crossing(a: Group, b: Group, separation: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points in which edges that overlap along n cross: the nearest ones where b is moved out by a little more than that."""
+    out = ((OUT * (a.size + b.size) - separation)[:, None] * n)[:, None]
+    near = nearest_of_edges(a, replace(b, points=b.points + out))
+    return near.x, near.y - out[:, 0]
 
 
 def _smooth(placement: Placement, p: int, q: int, margin: np.ndarray) -> Contacts:

@@ -22,7 +22,7 @@ class Nearest:
 
 def nearest_points(a: Group, b: Group) -> Nearest:
     """For the pairs (a, b), row by row: the best of all corners against all faces and of all edges against all edges."""
-    edges = _edges(a, b)
+    edges = nearest_of_edges(a, b)
     over_a, over_b = _corners(a, b), _swapped(_corners(b, a))
     size = TIE * (a.size + b.size)
     best = edges
@@ -71,7 +71,7 @@ def following(loop: np.ndarray) -> np.ndarray:
     return np.concatenate([loop[..., 1:, :], loop[..., :1, :]], axis=-2)
 
 
-def _edges(a: Group, b: Group) -> Nearest:
+def nearest_of_edges(a: Group, b: Group) -> Nearest:
     """The nearest points of all edges of a and all of b."""
     k = len(a.pieces)
     rows = np.arange(k)[:, None]

@@ -20,10 +20,11 @@ PARALLEL = 1e-9  # the sine of the angle between two edges below which their pro
 
 @dataclass(frozen=True)
 class Axes:
-    """The best axis of each pair: s of (1), and n from a to b."""
+    """The best axis of each pair: s of (1), n from a to b, and whether it is a product of edges."""
 
     separation: np.ndarray  #  [k]
     normal: np.ndarray  #      [k, 3]
+    crossed: np.ndarray  #     [k]
 
 
 def best_axes(a: Group, b: Group) -> Axes:
@@ -31,16 +32,15 @@ def best_axes(a: Group, b: Group) -> Axes:
     never overlap but by chance, and are told as infinitely far apart: then nearest points decide."""
     k = len(a.pieces)
     if thin(a, b):
-        return Axes(np.full(k, np.inf), np.zeros((k, 3)))
+        return Axes(np.full(k, np.inf), np.zeros((k, 3)), np.zeros(k, bool))
     found = [_faces(a, b), _turned(_faces(b, a)), _edges(a, b)]
     separation = np.concatenate([s for s, _ in found], axis=1)
     normals = np.concatenate([n for _, n in found], axis=1)
     # A product of edges must be clearly better than a face: for boxes that lie flat, both say the same but for rounding.
-    bias = np.zeros(separation.shape[1])
-    bias[found[0][0].shape[1] + found[1][0].shape[1] :] = 1.0
-    best = np.argmax(separation - bias * 1e-9 * (a.size + b.size)[:, None], axis=1)
+    product = np.arange(separation.shape[1]) >= found[0][0].shape[1] + found[1][0].shape[1]
+    best = np.argmax(separation - product * 1e-9 * (a.size + b.size)[:, None], axis=1)
     rows = np.arange(k)
-    return Axes(separation[rows, best], normals[rows, best])
+    return Axes(separation[rows, best], normals[rows, best], product[best])
 
 
 def thin(a: Group, b: Group) -> bool:
