@@ -38,8 +38,9 @@ def write_report(solution: Solution, path: str | Path, title: str | None = None)
     return path
 
 
-def report(solution: Solution, title: str | None = None) -> str:
-    """The report as text."""
+def report(solution: Solution, title: str | None = None, reel: Film | None = None) -> str:
+    """The report as text; with another film of the run, where one is given."""
+    reel = solution.film if reel is None else reel
     numbers = solution.summary()
     words = {
         "TITLE": title or solution.name,
@@ -53,7 +54,7 @@ def report(solution: Solution, title: str | None = None) -> str:
         "MEASURED": measured(solution, numbers),
         "VERSIONS": versions(),
     }
-    return fill_page(words, tables, _data(solution), solution.film, len(solution.impacts) > 0)
+    return fill_page(words, tables, _data(solution, reel), reel, len(solution.impacts) > 0)
 
 
 def fill_page(words: Mapping[str, str], tables: Mapping[str, Any], data: Any, reel: Film | None, any_impacts: bool) -> str:
@@ -79,14 +80,14 @@ def fill_page(words: Mapping[str, str], tables: Mapping[str, Any], data: Any, re
 # -- numbers for the page ------------------------------------------------------------------------------------------------
 
 
-def _data(solution: Solution) -> dict[str, Any]:
+def _data(solution: Solution, reel: Film | None) -> dict[str, Any]:
     hits = solution.impacts
     return {
         **span_of(solution.t),
         "impacts": impact_data(hits.t, hits.step, hits.contact, hits.impulse, hits.names),
         "panels": _panels(solution),
         "time": solution.time_label,
-        "film": None if solution.film is None else film_data(solution.film),
+        "film": None if reel is None else film_data(reel),
     }
 
 
