@@ -34,9 +34,9 @@ FRAMES, STATES = 300, 150  #  of the film of a model; states that are kept of ea
 FIRST = ("restitution", "friction", "gravity", "angle", "size", "radius", "length", "mass")  # what one likes to change most
 # What one likes to change most of these; none of it makes another System, which would be compiled anew for every value.
 CHOSEN = {
-    "bars": ("speeds 1", "densities 2"),
-    "beam": ("modulus", "height"),
-    "beam_pair": ("modulus", "density"),
+    "bars": ("densities 2",),
+    "beam": ("modulus",),
+    "beam_pair": ("modulus",),
     "rigid_body": ("spin 3", "gravity"),
 }
 LARGEST = 6_000_000  #        bytes of a page: a larger one gets one choice less

@@ -46,10 +46,8 @@ class Playground(Ground):
     def _told(self, values: dict[str, float] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is not as it was: arguments of the model, and parameters."""
         values = self.values if values is None else values
-        held = {k: v for k, v in values.items() if k in self.by_hand or k not in self.derived}
-        return arguments_of(
-            self.factory, {k: int(v) if self.knobs[k].whole else v for k, v in held.items() if v != self.knobs[k].value}
-        )
+        told = {k for k, v in values.items() if (k in self.by_hand if k in self.derived else v != self.knobs[k].value)}
+        return arguments_of(self.factory, {k: int(values[k]) if self.knobs[k].whole else values[k] for k in values if k in told})
 
     def model(self, values: dict[str, float] | None = None) -> Model:
         arguments, params = self._told(values)
