@@ -230,6 +230,7 @@ def test_what_a_page_sends_home_is_watched_as_it_is(played, tmp_path):
 
 
 def test_a_film_comes_from_the_page_and_what_cannot_be_one_is_said(played):
+    played.ground.restart()  # a short one
     sent, told = {}, []
     note = SimpleNamespace(remove=lambda: told.append("removed"))
     client = SimpleNamespace(
