@@ -152,8 +152,8 @@ def without(axes: dict[str, list[Any]], refused: set[tuple[Any, ...]]) -> dict[s
 
 def _page(run: Any) -> str:
     if isinstance(run, WorldRun):
-        return report_world(run)
-    return report(run, reel=film_of_run(run.shape, run.t, run.q, run.params, run.impacts.t, run.impacts.q, FRAMES))
+        return report_world(run, coarse=True)
+    return report(run, reel=film_of_run(run.shape, run.t, run.q, run.params, run.impacts.t, run.impacts.q, FRAMES), coarse=True)
 
 
 def write_picture(model: Model | WorldModel, run: Any, path: Path) -> Path:

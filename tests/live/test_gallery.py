@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 from browser import needs_browser
 
@@ -18,13 +19,15 @@ EVIL = "<img src=x onerror='window.hacked = 1'>"
 
 
 def _runs():
-    return {(i,): report(carom.models.particle(gravity=g).solve(num_steps=100)) for i, g in enumerate((1.62, 9.81))}
+    return {(i,): carom.models.particle(gravity=g).solve(num_steps=100) for i, g in enumerate((1.62, 9.81))}
 
 
 @needs_browser
 def test_another_parameter_is_another_run(browser, tmp_path):
     """From a file, without a network; the frame's report plays, and says the value that was chosen."""
-    page = write_choices(tmp_path / "page.html", "particle" + EVIL, "a particle", {"gravity" + EVIL: [1.62, 9.81]}, _runs())
+    runs = _runs()
+    pages = {key: report(run, coarse=True) for key, run in runs.items()}
+    page = write_choices(tmp_path / "page.html", "particle" + EVIL, "a particle", {"gravity" + EVIL: [1.62, 9.81]}, pages)
     browser.complaints.clear()
     browser.requests.clear()
     browser.size(700, 900)
@@ -38,6 +41,7 @@ def test_another_parameter_is_another_run(browser, tmp_path):
     browser.run(f"{inside}.getElementById('play').click()")
     browser.wait(f"{inside}.getElementById('scrub').value > 0")
     _what_is_chosen_while_it_plays_goes_on(browser, inside)
+    _a_coarse_film_is_where_the_run_is(browser, inside, runs[1,])
     assert browser.run("window.hacked === undefined && document.querySelectorAll('img').length === 0")
     assert browser.run("document.documentElement.scrollWidth <= 700")
     assert all(r.startswith(("file:", "data:", "about:", "blob:")) for r in browser.requests), browser.requests
@@ -57,6 +61,17 @@ def _what_is_chosen_while_it_plays_goes_on(browser, inside):
     browser.wait(f"document.querySelector('iframe').dataset.shown === '1' && {inside}?.body?.dataset.ready === 'yes'")
     browser.wait(f"{inside}.getElementById('scrub').value > 250000")
     assert browser.run(f"{inside}.getElementById('speed').value") == "0.5"
+
+
+def _a_coarse_film_is_where_the_run_is(browser, inside, run):
+    """To 1/65535 of the room in which it moves; the last frame is the end of the run."""
+    browser.run(f"{inside}.getElementById('scrub').oninput({{ target: {{ value: 1e6 }} }})")
+    dot = f"{inside}.getElementById('motion').data.find(t => t.mode === 'markers')"
+    far = max(np.ptp(run.film.points, axis=(0, 1)))
+    close = f"(Math.hypot({dot}.x[0] - {run.q[-1][0]}, {dot}.y[0] - {run.q[-1][1]}) <= {far / 65535})"
+    browser.wait(close, 30)
+    browser.run(f"{inside}.getElementById('scrub').oninput({{ target: {{ value: 0 }} }})")
+    browser.wait(f"!{close}", 30)  # control: it was elsewhere
 
 
 def test_a_grid_with_a_hole_is_refused(tmp_path):
