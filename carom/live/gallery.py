@@ -181,7 +181,7 @@ def write_gallery(
         watch(before / every, name)
         yield pages[-1], found is None
     index = (resources.files("carom.live") / "client" / "gallery.html").read_text("utf-8")
-    heads = {"Systems": [p for p in pages if p.name not in SCENES], "Worlds of bodies": [p for p in pages if p.name in SCENES]}
+    heads = {"Worlds of bodies": [p for p in pages if p.name in SCENES], "Systems": [p for p in pages if p.name not in SCENES]}
     sections = [f"<h2>{head}</h2>\n<ul>\n" + "\n".join(map(_card, some)) + "\n</ul>" for head, some in heads.items() if some]
     (folder / "index.html").write_text(index.replace("{{SECTIONS}}", "\n".join(sections)), encoding="utf-8")
 

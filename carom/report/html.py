@@ -94,8 +94,9 @@ def _data(solution: Solution, reel: Film | None, coarse: bool) -> dict[str, Any]
 def span_of(t: np.ndarray) -> dict[str, Any]:
     """From when to when, and how fast to play it."""
     duration = float(t[-1] - t[0]) or 1.0
-    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / 30)))  # about half a minute
-    speed = 1.0 if 0.5 <= duration <= 120 else natural
+    wanted = 10 if duration < 2 else 30  # seconds of watching, for what is over in a moment and for what takes long
+    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / wanted)))
+    speed = 1.0 if 2 <= duration <= 120 else natural
     return {
         "span": [float(t[0]), float(t[-1])],
         "speed": speed,
