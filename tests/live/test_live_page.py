@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import websocket
 from browser import Browser, needs_browser
-from live_pages import button, on_screen, says, slide, until, visit
+from live_pages import button, grab, says, slide, until, visit
 
 import carom
 from carom.drawing import dots, line
@@ -141,23 +140,13 @@ def test_a_dragged_body_follows(browser):
 def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
     visit(browser, page, width=900)  # the panel must not lie over the particle
     browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
-    time.sleep(1.0)  # its camera is told to the server where it is, not where it is going
-    place = on_screen(page, ground.player.footage.centre(0, ground.player.now))
     ground.player.speed = 0.25
-    high = place[0], place[1] - 90
-    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
-    time.sleep(1.0)  # a hand is not quicker than the eye
-    browser.call("Input.dispatchMouseEvent", type="mousePressed", x=place[0], y=place[1], button="left", buttons=1, clickCount=1)
     before = ground.player.footage.centre(0, ground.player.now)[2]
-    for k in range(1, 11):
-        y = place[1] + (high[1] - place[1]) * k / 10
-        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=y, button="left", buttons=1)
-        time.sleep(0.1)
-    until(lambda: ground.hand is not None)
+    x, y = grab(browser, page, ground)
     for player in ground.players:
         player.play(True)
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1)  # against gravity
-    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=place[0], y=high[1], button="left", buttons=0, clickCount=1)
+    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)
     top = ground.player.footage.centre(0, ground.player.now)[2]
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < top - 0.1)  # let go, it falls
