@@ -208,10 +208,18 @@ def _enough(part: Part, reel: Film) -> np.ndarray:
     return origin + np.array([[a, b], [c, b], [c, d], [a, d]]) @ axes
 
 
-def film_of_run(shape: Callable[..., Any], t: np.ndarray, q: np.ndarray, params: Any, t_hit: np.ndarray, q_hit: np.ndarray) -> Film:
-    """A film of a run: its grid, thinned to a bounded amount of data, and its impacts."""
+def film_of_run(
+    shape: Callable[..., Any],
+    t: np.ndarray,
+    q: np.ndarray,
+    params: Any,
+    t_hit: np.ndarray,
+    q_hit: np.ndarray,
+    most: int = MOST_FRAMES,
+) -> Film:
+    """A film of a run: its grid, thinned to a bounded amount of data (and to `most` frames), and its impacts."""
     parts = picture(shape, q[0], float(t[0]), params)
-    most = max(FEWEST_FRAMES, min(MOST_FRAMES, MOST_NUMBERS // sum(part.points.size for part in parts)))
+    most = max(FEWEST_FRAMES, min(most, MOST_NUMBERS // sum(part.points.size for part in parts)))
     good = np.flatnonzero(np.all(np.isfinite(q), axis=1))
     chosen = good[np.unique(np.linspace(0, len(good) - 1, most).astype(int))]
     hits = np.unique(np.linspace(0, len(t_hit) - 1, most).astype(int)) if len(t_hit) else np.zeros(0, int)

@@ -1,19 +1,15 @@
 """What the site adds to the pages in docs/: the gallery with its pictures, the examples, the command line, the references.
 
-mkdocs calls these hooks; nothing they make is kept in the repository.
+mkdocs calls these hooks; nothing they make is kept in the repository. The gallery stays in out/gallery, as after `make gallery`.
 """
 
-import inspect
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
-STEPS = 600  # of each model in the gallery
-FRAMES = 150  # kept of each scene of bodies
 API = {
     "Simulate": [
         "carom.running.solve.solve",
@@ -173,58 +169,27 @@ def _references() -> str:
 
 
 def _gallery() -> dict[str, str | bytes]:
-    """Each ready-made model, run and drawn while the site is built; the star also as a film and as a report."""
+    """The pages of `carom gallery`, with their pictures; those that out/gallery has already are not made again."""
     import carom
+    from carom.live.gallery import write_gallery
 
-    made: dict[str, str | bytes] = {}
-    lines = ["# Gallery\n\nEvery ready-made model, run while this page was built: `carom run NAME --out out`.\n"]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, factory in carom.models.ALL.items():
-            model = factory()
-            run = _run(model)
-            picture = Path(folder) / f"{name}.png"
-            carom.report.plot_motion(run, path=picture, frames=40, until=float(run.impacts.t[5]) if len(run.impacts) > 5 else None)
-            made[f"gallery/{name}.png"] = picture.read_bytes()
-            hits = f"{len(run.impacts)} impact{'' if len(run.impacts) == 1 else 's'} in {run.num_steps} steps"
-            lines.append(f"## {name}\n\n{model.about[0].upper()}{model.about[1:]} ({hits}, {type(run.method).__name__}).\n")
-            lines.append(f"![{model.about}](gallery/{name}.png)\n")
-            made[f"gallery/play/{name}.html"] = _playable(name, factory, Path(folder))
-            lines.append(
-                f"[Play with it](gallery/play/{name}.html), at a few values of its parameters: one file, nothing to install.\n"
-            )
-            if name == "star":
-                run.animate(Path(folder) / "star.gif", fps=15, width=5)
-                run.report(Path(folder) / "star.html")
-                made |= {f"gallery/star.{kind}": (Path(folder) / f"star.{kind}").read_bytes() for kind in ("gif", "html")}
-                lines.append("![the star as a film](gallery/star.gif)\n")
-                lines.append("[Its report](gallery/star.html), one file to play, scrub and zoom.\n")
-        lines.append("# Scenes of bodies\n\n`carom.models.SCENES`: worlds of bodies with shapes, as films.\n")
-        for name, factory in carom.models.SCENES.items():
-            scene = factory()
-            run = scene.solve(num_steps=scene.num_steps, save_every=max(1, scene.num_steps // FRAMES))
-            film = carom.report.save_film(scene.film(run), Path(folder) / f"{name}.gif", seconds=4.0, view=scene.view)
-            made[f"gallery/{name}.gif"] = film.read_bytes()
-            made[f"gallery/play/{name}.html"] = _playable(name, factory, Path(folder))
-            told = (inspect.getdoc(factory) or "").partition("\n\n")[0].replace("\n", " ")
-            lines.append(f"## {name}\n\n{told}\n\n![{scene.about}](gallery/{name}.gif)\n")
-            lines.append(f"[Play with it](gallery/play/{name}.html), or on your machine: `carom play {name}`.\n")
+    folder, made, lines = ROOT / "out" / "gallery", {}, [GALLERY]
+    for page, _ in write_gallery(folder, {**carom.models.ALL, **carom.models.SCENES}):
+        made |= {f"gallery/{file}": (folder / file).read_bytes() for file in page.files}
+        if page.name == next(iter(carom.models.SCENES)):
+            lines.append("# Worlds of bodies\n\n`carom.models.SCENES`: bodies with shapes, as films.\n")
+        about = f"{page.about[0].upper()}{page.about[1:]} ({page.told})"
+        lines.append(f"## {page.name}\n\n{about}.\n\n[![{page.about}](gallery/{page.picture})](gallery/{page.name}.html)\n")
+        lines.append(f"[Play with it](gallery/{page.name}.html), or on your machine: `carom play {page.name}`.\n")
+    made["gallery/index.html"] = (folder / "index.html").read_bytes()
     made["gallery.md"] = "\n".join(lines)
     return made
 
 
-def _playable(name: str, factory: Any, folder: Path) -> bytes:
-    """The page of a model with a choice of parameters."""
-    from carom.live.gallery import write_page
+GALLERY = """# Gallery
 
-    page = folder / f"play-{name}.html"
-    write_page(name, factory, page)
-    return page.read_bytes()
+![A star falls on a floor, tumbles, and bounces on](star.gif) ![Dice, dominoes, Newton's cradle, a tippe top](scenes.gif)
 
-
-def _run(model: Any) -> Any:
-    """With the default method, or with one for contact that lasts where that is what happens."""
-    import carom
-
-    steps = min(model.num_steps, STEPS)
-    run = model.solve(num_steps=steps, throw=False)
-    return run if run.status.ok else model.solve(carom.MoreauJean(), num_steps=steps, throw=False)
+Every ready-made model, run while this site was built. Each has a page to play with at a few values of its parameters: one file,
+nothing to install, no network. [All of them on one page](gallery/index.html); `carom gallery` makes the same in a folder of yours.
+"""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from browser import Browser
 
+from carom.live.ground import Ground
 from carom.live.live_page import LivePage
 from carom.live.served import ServedPage
 
@@ -82,3 +83,25 @@ def on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:
     seen = turn.T @ (point + np.asarray(page.stages[0].frame.position) - camera.position)  # x right, y down, z ahead
     scale = 0.5 * camera.image_height / np.tan(camera.fov / 2)
     return camera.image_width / 2 + scale * seen[0] / seen[2], camera.image_height / 2 + scale * seen[1] / seen[2]
+
+
+def grab(browser: Browser, page: LivePage, ground: Ground, rise: float = 90.0, tries: int = 6) -> tuple[float, float]:
+    """Press the mouse on the first body and pull it up; where the mouse is then. A press that missed is let go and tried again: the
+    server is told where a camera is a moment after it has moved there, and how long that moment is depends on the machine."""
+    mouse = lambda kind, x, y, **more: browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)  # noqa: E731
+    for _ in range(tries):
+        time.sleep(1.0)
+        x, y = on_screen(page, ground.player.footage.centre(0, ground.player.now))
+        mouse("mouseMoved", x, y)
+        time.sleep(1.0)  # a hand is not quicker than the eye
+        mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        for k in range(1, 11):
+            mouse("mouseMoved", x, y - rise * k / 10, button="left", buttons=1)
+            time.sleep(0.1)
+        deadline = time.monotonic() + 10.0
+        while ground.hand is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if ground.hand is not None:
+            return x, y - rise
+        mouse("mouseReleased", x, y - rise, button="left", buttons=0, clickCount=1)
+    raise AssertionError(f"the body was not taken by the mouse in {tries} tries")

@@ -1,5 +1,6 @@
 """`carom view`, `carom play`, `carom gallery`, and `--live`: pages on this machine."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from carom.cli.parsing import factory_of
-from carom.cli.terminal import BAD_INPUT, fail
+from carom.cli.terminal import BAD_INPUT, FAILED, INTERRUPTED, fail
 
 HOST = Annotated[str, typer.Option(help="Who may come: this machine alone, or 0.0.0.0 for whoever reaches it and has the token.")]
 PORT = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
@@ -17,7 +18,7 @@ QUIET = Annotated[bool, typer.Option("--no-browser", help="Only print the addres
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="A run of a model or a world: *.zarr or *.nc.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run of a model or a world: *.zarr, *.zarr.zip or *.nc.", show_default=False)],
     host: HOST = "127.0.0.1",
     port: PORT = 0,
     plain: PLAIN = None,
@@ -98,8 +99,11 @@ def gallery(
         list[str] | None, typer.Argument(help="Names from `carom list`; all of them by default.", show_default=False)
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder.")] = Path("gallery"),
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bar (it appears on terminals only).")] = False,
 ) -> None:
-    """Write pages to play with, one for each model, with a choice of parameters: they work from the folder, without a network."""
+    """Write pages to play with, one for each model, with a choice of parameters: they work from the folder, without a network.
+
+    Pages that are there already are kept for as long as carom and the model are the same; what was stopped goes on."""
     from carom.cli.terminal import console, folder
     from carom.live.gallery import write_gallery
     from carom.models import ALL, SCENES
@@ -110,7 +114,21 @@ def gallery(
         folder(out)
     except ValueError as error:
         fail(str(error), BAD_INPUT)
-    with Bar() as bar:
-        for done, name in enumerate(write_gallery(out, chosen), 1):
-            bar.update(done / len(chosen), f"{name} ({done} of {len(chosen)})")
-    console().print(f"written: {out / 'index.html'} and {len(chosen)} page{'' if len(chosen) == 1 else 's'}", highlight=False)
+    clock, fresh = time.perf_counter(), []
+    with Bar(False if no_progress else None) as bar:
+
+        def watch(share: float, name: str) -> None:
+            minutes = (time.perf_counter() - clock) / 60
+            rate = f", {len(fresh) / minutes:.1f} pages/min" if fresh and minutes > 0.1 else ""
+            bar.update(share, f"{name} ({list(chosen).index(name) + 1} of {len(chosen)}{rate})")
+
+        try:
+            for page, new in write_gallery(out, chosen, watch):
+                fresh += [page] if new else []
+        except KeyboardInterrupt:
+            fail(f"stopped; what is done is in {out}, and the same command goes on", INTERRUPTED)
+        except OSError as error:
+            fail(f"writing to {out} failed: {error}", FAILED)
+    count = f"{len(chosen)} page{'' if len(chosen) == 1 else 's'}"
+    told = f"{len(fresh)} made in {time.perf_counter() - clock:.0f} s, {len(chosen) - len(fresh)} kept"
+    console().print(f"written: {out / 'index.html'} and {count} ({told})", highlight=False)

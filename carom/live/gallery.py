@@ -1,6 +1,7 @@
 """The gallery: a page for each model and scene, with runs at a few values of its parameters to choose from, and one for all."""
 
 import html
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.run import WorldRun
+from carom.drawing import film_of_run
 from carom.errors import InputError
-from carom.live.knobs import Knob, knobs_of
+from carom.live.kept_pages import MadePage, keep, kept, key_of
+from carom.live.knobs import Knob, arguments_of, knobs_of
 from carom.live.world_ground import make
 from carom.live.world_parts import world_knobs
 from carom.methods.timestepping.moreau import MoreauJean
@@ -25,18 +28,27 @@ from carom.report.html import report
 from carom.report.plots import plot_motion
 from carom.report.worlds import report as report_world
 
-STEPS, FRAMES = 400, 150  # of each run of a model; states that are kept of each run of a world
-DULL, LONGER = 4, 3  #        a run with fewer impacts is made so many times longer, if the model is
+STEPS, LONG = 400, 2800  #     of each run of a model, and of one in which little happens in so few
+DULL = 4  #                   impacts: with fewer than that, little happens
+FRAMES, STATES = 300, 150  #  of the film of a model; states that are kept of each run of a world
 FIRST = ("restitution", "friction", "gravity", "angle", "size", "radius", "length", "mass")  # what one likes to change most
+# What one likes to change most of these; none of it makes another System, which would be compiled anew for every value.
+CHOSEN = {
+    "bars": ("densities 2",),
+    "beam": ("modulus",),
+    "beam_pair": ("modulus",),
+    "rigid_body": ("spin 3", "gravity"),
+}
 LARGEST = 6_000_000  #        bytes of a page: a larger one gets one choice less
-AXES, WORLD_AXES, VALUES = 2, 1, 3  # numbers to choose, of a model and of a world; values of each
+AXES, WORLD_AXES = 2, 1  #    numbers to choose, of a model and of a world: three values of each
+FILM, WORLD_WORK = 300, 4.0  # pixels of a film on a card; how much longer a page of a world takes than one of a model
 
 
 def axes_of(name: str, factory: Callable[..., Any]) -> dict[str, list[Any]]:
     """A number or two of a model with three values each, its own in the middle; those that it refuses are left out."""
     world = name in SCENES
     knobs = world_knobs(factory, factory().world) if world else knobs_of(factory, factory().params)
-    order = sorted(knobs, key=lambda key: (FIRST.index(key) if key in FIRST else len(FIRST), key))
+    order = CHOSEN.get(name) or sorted(knobs, key=lambda key: (FIRST.index(key) if key in FIRST else len(FIRST), key))
     found: dict[str, list[Any]] = {}
     for key in order:
         values = [value for value in _values(knobs[key]) if _taken(name, factory, {key: value})]
@@ -58,9 +70,8 @@ def built(name: str, factory: Callable[..., Any], values: dict[str, Any]) -> tup
     """A model with these values, and the parameters that remain to be changed when it is solved."""
     if name in SCENES:
         return make(factory, values), {}
-    knobs = knobs_of(factory, factory().params)
-    model = factory(**{key: value for key, value in values.items() if knobs[key].argument})
-    return model, {key: value for key, value in values.items() if not knobs[key].argument}
+    arguments, params = arguments_of(factory, values)
+    return factory(**arguments), params
 
 
 def _values(knob: Knob) -> list[Any]:
@@ -76,39 +87,54 @@ def run_of(name: str, factory: Callable[..., Any], values: dict[str, Any]) -> tu
     went."""
     model, params = built(name, factory, values)
     if isinstance(model, WorldModel):
-        return model, model.solve(save_every=max(1, model.num_steps // FRAMES), progress=False)
+        return model, model.solve(save_every=max(1, model.num_steps // STATES), progress=False)
     steps, options = min(model.num_steps, STEPS), {"params": params, "throw": False, "progress": False}
     run = model.solve(num_steps=steps, **options)
-    if run.status.ok and 0 < len(run.impacts) < DULL:
-        steps = min(model.num_steps, LONGER * STEPS)
+    if run.status.ok and len(run.impacts) < DULL and steps < model.num_steps:
+        steps = min(model.num_steps, LONG)
         run = model.solve(num_steps=steps, **options)
     return model, run if run.status.ok else model.solve(MoreauJean(), num_steps=steps, **options)
 
 
-def write_page(name: str, factory: Callable[..., Any], path: Path, home: str | None = None) -> tuple[Any, Any]:
-    """The page of a model or a scene; what stands in the middle of its grid, and its run. Values at which it cannot start are left
-    out: that is found out by running it."""
-    axes, made, refused = axes_of(name, factory), {}, set()
-    for values in product(*axes.values()):
+def write_page(
+    name: str,
+    factory: Callable[..., Any],
+    path: Path,
+    home: str | None = None,
+    watch: Callable[[float], None] = lambda share: None,
+) -> tuple[Any, Any, int]:
+    """The page of a model or a scene; what stands in the middle of its grid, its run, and how many runs there are. Values at which
+    it cannot start are left out: that is found out by running it. `watch` is told how much of the work is done."""
+    clock, axes, made, refused = time.perf_counter(), axes_of(name, factory), {}, set()
+    grid = list(product(*axes.values()))
+    for number, values in enumerate(grid):
+        watch(number / (len(grid) + 1))  # the last part is writing
         try:
             made[values] = run_of(name, factory, dict(zip(axes, values, strict=True)))
         except InputError:
             refused.add(values)
+    watch(len(grid) / (len(grid) + 1))
     axes = without(axes, refused)
     own = tuple(axis[len(axis) // 2] for axis in axes.values())
-    while _written(path, name, factory().about, axes, made, home) > LARGEST and sum(len(axis) > 1 for axis in axes.values()) > 1:
+    count = f"{len(made)} run{'' if len(made) == 1 else 's'}"
+    note = f"{count}, computed in {time.perf_counter() - clock:.2g} s. "
+    note += f"With carom play {name} it is computed as you watch, at any value."
+    reports = {values: _page(made[values][1]) for values in product(*axes.values())}
+    about = made[own][0].about
+    while _written(path, name, about, axes, reports, home, note) > LARGEST and sum(len(axis) > 1 for axis in axes.values()) > 1:
         last = [key for key, axis in axes.items() if len(axis) > 1][-1]
         axes[last] = [own[list(axes).index(last)]]  # one choice less
-    return made[own]
+    return *made[own], len(list(product(*axes.values())))
 
 
-def _written(path: Path, name: str, about: str, axes: dict[str, list[Any]], made: dict[Any, Any], home: str | None) -> int:
+def _written(
+    path: Path, name: str, about: str, axes: dict[str, list[Any]], reports: dict[Any, str], home: str | None, note: str
+) -> int:
     """Write the page with the runs at these values; how large it has become."""
-    kept = list(product(*axes.values()))
     choices = {key: axis for key, axis in axes.items() if len(axis) > 1}  # one value is no choice
     numbers = product(*(range(len(axis)) for axis in choices.values()))
-    pages = {n: _page(made[values][1]) for n, values in zip(numbers, kept, strict=True)}
-    return write_choices(path, name, about, choices, pages, home).stat().st_size
+    pages = {n: reports[values] for n, values in zip(numbers, product(*axes.values()), strict=True)}
+    return write_choices(path, name, about, choices, pages, home, note).stat().st_size
 
 
 def without(axes: dict[str, list[Any]], refused: set[tuple[Any, ...]]) -> dict[str, list[Any]]:
@@ -125,33 +151,60 @@ def without(axes: dict[str, list[Any]], refused: set[tuple[Any, ...]]) -> dict[s
 
 
 def _page(run: Any) -> str:
-    return report_world(run) if isinstance(run, WorldRun) else report(run)
+    if isinstance(run, WorldRun):
+        return report_world(run, coarse=True)
+    return report(run, reel=film_of_run(run.shape, run.t, run.q, run.params, run.impacts.t, run.impacts.q, FRAMES), coarse=True)
 
 
 def write_picture(model: Model | WorldModel, run: Any, path: Path) -> Path:
     """What a card shows: the motion of a model in one picture, a scene as a film."""
     if isinstance(model, WorldModel):
-        return save_film(model.film(run), path.with_suffix(".gif"), seconds=4.0, fps=12, width=300, view=model.view)
+        return save_film(model.film(run), path.with_suffix(".gif"), seconds=4.0, fps=12, width=FILM, view=model.view)
     plot_motion(run, path=path.with_suffix(".png"), frames=40, until=float(run.impacts.t[5]) if len(run.impacts) > 5 else None)
     return path.with_suffix(".png")
 
 
-def write_gallery(folder: Path, models: dict[str, Callable[..., Any]]) -> Iterator[str]:
-    """All pages into a folder, one after the other, and at last index.html, which opens from the folder."""
+def write_gallery(
+    folder: Path, models: dict[str, Callable[..., Any]], watch: Callable[[float, str], None] = lambda share, name: None
+) -> Iterator[tuple[MadePage, bool]]:
+    """All pages into a folder, one after the other, and at last index.html, which opens from the folder. Each page comes with
+    whether it was made now: those that are there already, of the same carom, stay. `watch` is told how much of the work is done."""
     folder.mkdir(parents=True, exist_ok=True)
-    cards = {False: [], True: []}  # models, scenes
+    weights = {name: WORLD_WORK if name in SCENES else 1.0 for name in models}
+    before, every, pages = 0.0, sum(weights.values()), []
     for name, factory in models.items():
-        model, run = write_page(name, factory, folder / f"{name}.html", "index.html")
-        picture = write_picture(model, run, folder / name)
-        about, still_one = html.escape(model.about), ""
-        if picture.suffix == ".gif":  # for those who do not like things to move by themselves
-            still(model.film(run), float(run.t[-1]) / 2, width=300, view=model.view).save(folder / f"{name}.png")
-            still_one = f'<source media="(prefers-reduced-motion: reduce)" srcset="{name}.png">'
-        image = f'<picture>{still_one}<img src="{picture.name}" alt="" loading="lazy" width="320" height="200"></picture>'
-        cards[name in SCENES].append(f'<li><a href="{name}.html">{image}<b>{name}</b></a> {about}</li>')
-        yield name
+        key = key_of(name, factory)
+        found = kept(folder, name, key)
+        inside = lambda share, name=name, before=before: watch((before + weights[name] * share) / every, name)  # noqa: E731
+        pages.append(_made(folder, name, factory, key, inside) if found is None else found)
+        before += weights[name]
+        watch(before / every, name)
+        yield pages[-1], found is None
     index = (resources.files("carom.live") / "client" / "gallery.html").read_text("utf-8")
-    heads = {"Systems": cards[False], "Worlds of bodies": cards[True]}
-    sections = [f"<h2>{head}</h2>\n<ul>\n" + "\n".join(rows) + "\n</ul>" for head, rows in heads.items() if rows]
-    index = index.replace("{{SECTIONS}}", "\n".join(sections))
-    (folder / "index.html").write_text(index, encoding="utf-8")
+    heads = {"Worlds of bodies": [p for p in pages if p.name in SCENES], "Systems": [p for p in pages if p.name not in SCENES]}
+    sections = [f"<h2>{head}</h2>\n<ul>\n" + "\n".join(map(_card, some)) + "\n</ul>" for head, some in heads.items() if some]
+    (folder / "index.html").write_text(index.replace("{{SECTIONS}}", "\n".join(sections)), encoding="utf-8")
+
+
+def _made(folder: Path, name: str, factory: Callable[..., Any], key: str, watch: Callable[[float], None]) -> MadePage:
+    """Make a page and the picture of its card, and note them down."""
+    clock = time.perf_counter()
+    model, run, count = write_page(name, factory, folder / f"{name}.html", "index.html", watch)
+    picture = write_picture(model, run, folder / name)
+    files = [f"{name}.html", picture.name]
+    if picture.suffix == ".gif":  # for those who do not like things to move by themselves
+        still(model.film(run), float(run.t[-1]) / 2, width=FILM, view=model.view).save(folder / f"{name}.png")
+        files.append(f"{name}.png")
+    hits = f"{len(run.impacts):,} impact{'' if len(run.impacts) == 1 else 's'} in {run.num_steps:,} steps"
+    told = hits if isinstance(run, WorldRun) else f"{hits}, {type(run.method).__name__}"
+    page = MadePage(name, model.about, picture.name, told, count, time.perf_counter() - clock, files, key)
+    keep(folder, page)
+    return page
+
+
+def _card(page: MadePage) -> str:
+    name, still_one = html.escape(page.name), ""
+    if page.picture.endswith(".gif"):
+        still_one = f'<source media="(prefers-reduced-motion: reduce)" srcset="{name}.png">'
+    image = f'<picture>{still_one}<img src="{page.picture}" alt="" loading="lazy" width="320" height="200"></picture>'
+    return f'<li><a href="{name}.html">{image}<b>{name}</b></a> {html.escape(page.about)}</li>'

@@ -2,7 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +43,8 @@ class Ground(ABC):
     shapes: tuple[str, ...] = ()  # of bodies that can be added, by name
     size: float = 1.0  #            of such a body, by default
     follow: int | None = None  #    what the view goes with, where there are several bodies
+    derived: Set[str] = frozenset()  # knobs that follow from others,
+    by_hand: Set[str] = frozenset()  # but for those that a person has set
 
     def __init__(self, name: str, knobs: dict[str, Knob], methods: Mapping[str, Any], speed: float = 1.0):
         self.name, self.knobs, self.methods = name, knobs, methods
@@ -92,6 +94,10 @@ class Ground(ABC):
     @abstractmethod
     def save(self, path: str | Path) -> Path:
         """What was computed since something was changed, as a run."""
+
+    @abstractmethod
+    def film(self, path: str | Path) -> Any:
+        """The same as a film."""
 
     @abstractmethod
     def script(self) -> str | None:

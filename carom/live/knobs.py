@@ -18,6 +18,7 @@ from carom.models.model import Model
 UNIT = {"restitution": 1.0, "friction": 1.5}  # numbers with a range of their own, from zero
 SUITS = "what suits it"
 STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the step that suits the model
+PARTS = 3  # numbers of an argument: lengths of two bars, a spin in space; a longer list has no sliders
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,41 @@ class Knob:
 
 
 def knobs_of(factory: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Knob]:
-    """Every single number of a model: arguments of its function, and parameters that are not among them. Lists have no slider."""
+    """Every number of a model: arguments of its function, and parameters that are not among them. An argument of a few numbers has
+    a knob for each, "lengths 1" and "lengths 2"; longer lists have none."""
     arguments = {name: p.default for name, p in inspect.signature(factory).parameters.items()}
     arguments = {name: params.get(name) if value is None else value for name, value in arguments.items()}
     found = {}
     for name, value in {**{k: v for k, v in params.items() if k not in arguments}, **arguments}.items():
-        if (
-            isinstance(value, (bool, str))
-            or np.ndim(value)
-            or not np.isfinite(np.asarray(value if value is not None else np.nan, float))
-        ):
-            continue
-        found[name] = _knob(name, value, name in arguments)
+        parts = value if isinstance(value, tuple) and len(value) <= PARTS and name in arguments else None
+        for key, one in {name: value}.items() if parts is None else {f"{name} {i + 1}": x for i, x in enumerate(parts)}.items():
+            if not isinstance(one, (bool, str)) and not np.ndim(one) and one is not None and np.isfinite(np.asarray(one, float)):
+                found[key] = _knob(key, one, name in arguments)
     return found
+
+
+def derived(factory: Callable[..., Any], knobs: Mapping[str, Knob]) -> set[str]:
+    """Numbers that follow from others until somebody sets them: an inertia from the mass and the size."""
+    own = inspect.signature(factory).parameters
+    return {key for key, knob in knobs.items() if not knob.argument or (key in own and own[key].default is None)}
+
+
+def arguments_of(factory: Callable[..., Any], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values of knobs as arguments of the function that makes the model, and those that are none of its arguments."""
+    own = inspect.signature(factory).parameters
+    arguments: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for key, value in values.items():
+        name, _, part = key.rpartition(" ")
+        if key in own:
+            arguments[key] = value
+        elif name in own and part.isdigit():  # one of a few
+            whole = list(arguments.get(name, own[name].default))
+            whole[int(part) - 1] = value
+            arguments[name] = tuple(whole)
+        else:
+            rest[key] = value
+    return arguments, rest
 
 
 def _knob(name: str, value: Any, argument: bool) -> Knob:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.errors import CaromError
 from carom.live.footage import CURVE_POINTS, Curves
 from carom.live.player import ALL, SPEEDS, Player
 from carom.report.plots import envelope
@@ -106,11 +107,16 @@ class Panel:
     def _film(self, event: Any) -> None:
         assert self.films is not None and event.client is not None
         told = event.client.add_notification("Film", "is being drawn …", loading=True, with_close_button=False)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "motion.gif"
-            self.films(str(path))
-            content = path.read_bytes()
-        told.remove()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "motion.gif"
+                self.films(str(path))
+                content = path.read_bytes()
+        except CaromError as error:
+            event.client.add_notification("No film", str(error))
+            return
+        finally:
+            told.remove()
         event.client.send_file_download("motion.gif", content)
 
     # -- what a person sees ------------------------------------------------------------------------------------------

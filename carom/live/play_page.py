@@ -23,7 +23,8 @@ class PlayPage:
 
     def __init__(self, ground: Ground, *, host: str = "127.0.0.1", port: int = 0, plain: bool | None = None):
         self.ground = ground
-        self.page = LivePage(ground.player, title=f"carom play {ground.name}", host=host, port=port, plain=plain)
+        title = f"carom play {ground.name}"
+        self.page = LivePage(ground.player, title=title, host=host, port=port, films=ground.film, plain=plain)
         self.page.cast = lambda: ground.players
         self.page.drag = ground.pull
         for stage in self.page.stages:
@@ -90,7 +91,12 @@ class PlayPage:
         return slider
 
     def _tell(self, _: float) -> None:
-        """What was refused, and the energies of two methods."""
+        """What was refused, numbers that follow from others, and the energies of two methods."""
+        for name in self.ground.derived - self.ground.by_hand:
+            slider = self.sliders[name]
+            value = float(np.clip(self.ground.values[name], slider.min, slider.max))
+            if slider.value != value:
+                slider.value = value
         if self.refused.value != self.ground.message:
             self.refused.value = self.ground.message
             self.refused.visible = bool(self.ground.message)
@@ -121,7 +127,7 @@ class PlayPage:
     def _save(self, event: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = self.ground.save(Path(folder) / f"{self.ground.name}.zarr")
-            packed = shutil.make_archive(str(path), "zip", path)
+            packed = shutil.make_archive(str(path), "zip", path.parent, path.name)
             _send(event, f"{path.name}.zip", Path(packed).read_bytes())
 
     def _compute(self) -> None:

@@ -1,6 +1,5 @@
 """`carom play` without a page: models that go on for as long as one watches, with knobs, methods, hands, and a script of it all."""
 
-import inspect
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.live.ground import Ground
-from carom.live.knobs import knobs_of, methods_for, written
+from carom.live.knobs import arguments_of, derived, knobs_of, methods_for, written
 from carom.live.take import Take
 from carom.models.model import Model
 from carom.running.solve import solve
@@ -26,19 +25,34 @@ class Playground(Ground):
         if model.shape is None:
             raise InputError(f"{name} has no picture to play with")
         self.story: list[dict[str, Any]] = []  # the stretches of the first take, as they were asked for
-        super().__init__(name, knobs_of(factory, model.params), methods_for(model))
+        knobs = knobs_of(factory, model.params)
+        self.derived = derived(factory, knobs)
+        self.by_hand: set[str] = set()  # what a person has set: of derived numbers only those are held
+        super().__init__(name, knobs, methods_for(model))
 
     @property
     def choices(self) -> tuple[str, ...]:
         return tuple(self.methods)
 
-    def model(self, values: dict[str, float] | None = None) -> Model:
+    def turn(self, knob: str, value: float) -> None:
+        with self.lock:
+            before = set(self.by_hand)
+            self.by_hand.add(knob)
+            super().turn(knob, value)
+            self.by_hand = before if self.message else self.by_hand
+            params = self.takes[0].model.params
+            self.values |= {key: float(params[key]) for key in self.derived - self.by_hand if key in params}  # the others follow
+
+    def _told(self, values: dict[str, float] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is not as it was: arguments of the model, and parameters."""
         values = self.values if values is None else values
-        own = inspect.signature(self.factory).parameters
-        arguments = {k: int(v) if self.knobs[k].whole else v for k, v in values.items() if k in own and v != self.knobs[k].value}
+        told = {k for k, v in values.items() if (k in self.by_hand if k in self.derived else v != self.knobs[k].value)}
+        return arguments_of(self.factory, {k: int(values[k]) if self.knobs[k].whole else values[k] for k in values if k in told})
+
+    def model(self, values: dict[str, float] | None = None) -> Model:
+        arguments, params = self._told(values)
         model = self.factory(**arguments)
-        changed = {k: v for k, v in values.items() if k not in own}
-        return replace(model, params={**model.params, **changed})
+        return replace(model, params={**model.params, **params})
 
     def _take(self, method: str) -> Take:
         model = self.model()
@@ -55,7 +69,7 @@ class Playground(Ground):
             self.story = []
         start = take.runs[-1]
         entry = {"t": float(start.t[0]), "q": start.q[0].tolist(), "p": start.p[0].tolist(), "steps": int(start.num_steps)}
-        entry |= {"values": dict(self.values), "method": self.method, "dt": take.dt}
+        entry |= {"told": self._told(), "method": self.method, "dt": take.dt}
         self.story = [old for old in self.story if old["t"] < entry["t"] - 1e-12] + [entry]
 
     def last_stretch(self) -> Any:
@@ -64,7 +78,7 @@ class Playground(Ground):
             take = self.takes[0]
             entries = [self.story[-1]]
             for entry in reversed(self.story[:-1]):
-                same = all(entry[key] == entries[0][key] for key in ("values", "method", "dt"))
+                same = all(entry[key] == entries[0][key] for key in ("told", "method", "dt"))
                 after = entry["t"] + entry["steps"] * entry["dt"]
                 ends = next((run for run in take.runs if abs(run.t[-1] - entries[0]["t"]) < 1e-12), None)
                 smooth = ends is not None and np.array_equal(ends.p[-1], np.array(entries[0]["p"]))
@@ -90,14 +104,11 @@ class Playground(Ground):
     def save(self, path: str | Path) -> Path:
         return self.last_stretch().save(path)
 
+    def film(self, path: str | Path) -> Any:
+        return self.last_stretch().animate(path)
+
     def script(self) -> str:
-        own = set(inspect.signature(self.factory).parameters)
-        told = []
-        for entry in self.story:
-            arguments = {k: v for k, v in entry["values"].items() if k in own and v != self.knobs[k].value}
-            params = {k: v for k, v in entry["values"].items() if k not in own and v != self.knobs[k].value}
-            arguments = {k: int(v) if self.knobs[k].whole else v for k, v in arguments.items()}
-            told.append((arguments, params, entry["dt"], entry["steps"], entry["t"], entry["q"], entry["p"]))
+        told = [(*entry["told"], entry["dt"], entry["steps"], entry["t"], entry["q"], entry["p"]) for entry in self.story]
         rows = ",\n    ".join(json.dumps(row) for row in told)
         return SCRIPT.format(name=self.name, rows=rows, method=written(self.method))
 

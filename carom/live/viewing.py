@@ -1,6 +1,8 @@
 """What `solution.view()`, `run.view()`, `world.view()`, `world.play()`, `carom view` and `carom play` open."""
 
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from carom.live.world_footage import of_world
 from carom.live.world_ground import WorldGround
 from carom.models import ALL, SCENES
 from carom.report.worlds import report as report_world
+from carom.results.places import file_path
 from carom.results.store import load
 
 
@@ -119,7 +122,20 @@ def _play(ground: Ground, show: bool = True, host: str = "127.0.0.1", port: int 
 
 
 def view_file(path: str | Path, **options: Any) -> LivePage:
-    """Watch a saved run, *.zarr or *.nc, of a system or of a world."""
-    page = load(path).view(server=True, **options)
+    """Watch a saved run, *.zarr or *.nc, of a system or of a world; also as a page sends it, *.zarr.zip."""
+    path = file_path(path, "run.zarr", there=True)
+    with tempfile.TemporaryDirectory() as folder:
+        run = load(_unpacked(path, Path(folder)) if path.suffix == ".zip" else path)
+    page = run.view(server=True, **options)
     assert isinstance(page, LivePage)
     return page
+
+
+def _unpacked(path: Path, folder: Path) -> Path:
+    """The run in an archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+        return next(folder.glob("*.zarr"))
+    except (OSError, zipfile.BadZipFile, StopIteration) as error:
+        raise InputError(f"{path} is no archive with a run (*.zarr) in it: {error or 'there is none'}") from error

@@ -73,7 +73,8 @@ class WatchedRun:
         self.trouble: Exception | None = None
         self.seconds = time.perf_counter()
         footage = work.more(max(1, num_steps // PARTS), None)
-        self.page = LivePage(Player(footage, growing=self._more()), title=f"{name}, running", host=host, port=port)
+        player, films = Player(footage, growing=self._more()), lambda path: self.run.animate(path)
+        self.page = LivePage(player, title=f"{name}, running", host=host, port=port, films=films)
         self.worker = threading.Thread(target=self._compute, name="carom run", daemon=True)
         self.worker.start()
 

@@ -33,7 +33,11 @@ def of_world(run: WorldRun, like: Footage | None = None) -> Footage:
         loose=_strings(run),
         hits=np.clip(c.t[struck], run.t[0], run.t[-1]),
         hit_names=tuple(f"{run.names[c.a[i]]} – {run.names[c.b[i]]}" for i in struck),
-        curves=(Curves("energy", run.t, {"energy": run.energy}), Curves("momentum", run.t, lines)),
+        curves=(
+            Curves("energy", run.t, {"energy": run.energy}),
+            Curves("depth of contacts", run.t, {"depth": _depths(run)}),
+            Curves("momentum", run.t, lines),
+        ),
         forces=_forces(run, flat),
         message=run.status.message,
         ok=run.status.ok,
@@ -116,6 +120,14 @@ def _places(run: WorldRun, i: int) -> tuple[np.ndarray, np.ndarray]:
     turns = np.stack([w, x, -z, y], axis=1) if flat else run.q[:, i]  # the plane stands upright: its z is our −y
     flips = np.sign(np.sum(turns[1:] * turns[:-1], axis=1))
     return places, turns * np.concatenate([[1.0], np.cumprod(np.where(flips == 0, 1.0, flips))])[:, None]
+
+
+def _depths(run: WorldRun) -> np.ndarray:
+    """How deep bodies were in one another, at most, since the state that was kept before; gaps that are open are not recorded."""
+    if len(run.t) < 2 or not len(run.deepest):
+        return np.zeros(len(run.t))
+    since = np.clip(run.steps[:-1] - run.steps[0], 0, len(run.deepest) - 1)
+    return np.concatenate([[0.0], np.maximum.reduceat(np.maximum(-run.deepest, 0.0), since)])
 
 
 def _strings(run: WorldRun) -> tuple[Loose, ...]:

@@ -1,18 +1,18 @@
 """`carom play SCENE` and `world.play()` without a page: a world that goes on, with knobs, hands, and bodies that are added."""
 
 import copy
-import inspect
 import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from carom.bodies.described import check_run
 from carom.bodies.world import World
 from carom.live.ground import Ground
-from carom.live.knobs import SUITS
+from carom.live.knobs import SUITS, arguments_of
 from carom.live.player import ALL, natural_speed
 from carom.live.world_parts import SHAPES, Addition, alike, changed, usual, world_knobs
 from carom.live.world_take import WorldTake
@@ -91,6 +91,11 @@ class WorldGround(Ground):
         with self.lock:
             return self.takes[0].whole().save(path)
 
+    def film(self, path: str | Path) -> Any:
+        with self.lock:
+            run = self.takes[0].whole()
+        return run.animate(path)
+
     def script(self) -> str | None:
         if not self.known:
             return None  # how the world was described is not known here
@@ -103,9 +108,8 @@ class WorldGround(Ground):
 
 def make(factory: Callable[..., WorldModel], values: dict[str, float]) -> WorldModel:
     """The world with these numbers: arguments of its function, and what every world has."""
-    own = inspect.signature(factory).parameters
-    model = factory(**{name: value for name, value in values.items() if name in own})
-    return changed(model, {name: value for name, value in values.items() if name not in own})
+    arguments, rest = arguments_of(factory, values)
+    return changed(factory(**arguments), rest)
 
 
 def _above(take: WorldTake, size: float) -> tuple[float, ...]:

@@ -24,9 +24,10 @@ def write_choices(
     axes: Mapping[str, Sequence[Any]],
     reports: Mapping[tuple[int, ...], str],
     home: str | None = None,
+    note: str = "",
 ) -> Path:
     """Write the page. `axes` are the parameters and their values, `reports` has the report of a run for each combination, by the
-    numbers of the values; `home` is an address to go back to."""
+    numbers of the values; `home` is an address to go back to, `note` a sentence below the choices."""
     wanted = list(product(*(range(len(values)) for values in axes.values())))
     if sorted(reports) != wanted:
         raise InputError(f"a page of choices needs a run for each of {len(wanted)} combinations; got {len(reports)}")
@@ -38,6 +39,7 @@ def write_choices(
         "ABOUT": html.escape(about),
         "HOME": "" if home is None else f'<a href="{html.escape(home)}">all models</a>',
         "CONTROLS": _controls(axes),
+        "NOTE": html.escape(note),
         "EVAL": " 'unsafe-eval'" if any("'unsafe-eval'" in page for page in pages.values()) else "",
         "PACKED": _packed({"common": common, "pages": pages}),
     }

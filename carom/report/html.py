@@ -38,8 +38,9 @@ def write_report(solution: Solution, path: str | Path, title: str | None = None)
     return path
 
 
-def report(solution: Solution, title: str | None = None) -> str:
-    """The report as text."""
+def report(solution: Solution, title: str | None = None, reel: Film | None = None, coarse: bool = False) -> str:
+    """The report as text; with another film of the run, where one is given. `coarse`: see `film_data`."""
+    reel = solution.film if reel is None else reel
     numbers = solution.summary()
     words = {
         "TITLE": title or solution.name,
@@ -53,7 +54,7 @@ def report(solution: Solution, title: str | None = None) -> str:
         "MEASURED": measured(solution, numbers),
         "VERSIONS": versions(),
     }
-    return fill_page(words, tables, _data(solution), solution.film, len(solution.impacts) > 0)
+    return fill_page(words, tables, _data(solution, reel, coarse), reel, len(solution.impacts) > 0)
 
 
 def fill_page(words: Mapping[str, str], tables: Mapping[str, Any], data: Any, reel: Film | None, any_impacts: bool) -> str:
@@ -79,22 +80,23 @@ def fill_page(words: Mapping[str, str], tables: Mapping[str, Any], data: Any, re
 # -- numbers for the page ------------------------------------------------------------------------------------------------
 
 
-def _data(solution: Solution) -> dict[str, Any]:
+def _data(solution: Solution, reel: Film | None, coarse: bool) -> dict[str, Any]:
     hits = solution.impacts
     return {
         **span_of(solution.t),
         "impacts": impact_data(hits.t, hits.step, hits.contact, hits.impulse, hits.names),
         "panels": _panels(solution),
         "time": solution.time_label,
-        "film": None if solution.film is None else film_data(solution.film),
+        "film": None if reel is None else film_data(reel, coarse),
     }
 
 
 def span_of(t: np.ndarray) -> dict[str, Any]:
     """From when to when, and how fast to play it."""
     duration = float(t[-1] - t[0]) or 1.0
-    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / 30)))  # about half a minute
-    speed = 1.0 if 0.5 <= duration <= 120 else natural
+    wanted = 10 if duration < 2 else 30  # seconds of watching, for what is over in a moment and for what takes long
+    natural = min(SPEEDS, key=lambda s: abs(np.log(duration / s / wanted)))
+    speed = 1.0 if 2 <= duration <= 120 else natural
     return {
         "span": [float(t[0]), float(t[-1])],
         "speed": speed,
@@ -149,8 +151,9 @@ def curve(t: np.ndarray, y: np.ndarray, name: str) -> dict[str, Any]:
     return {"name": str(name), "t": pack(t, "f8"), "y": pack(y, "f4")}
 
 
-def film_data(reel: Film) -> dict[str, Any]:
-    """Scenery that stays where it is, once; the points of everything else, frame by frame."""
+def film_data(reel: Film, coarse: bool = False) -> dict[str, Any]:
+    """Scenery that stays where it is, once; the points of everything else, frame by frame. `coarse`: in steps of 1/65535 of the
+    room in which they move, which nobody sees, and only how they change: a page of many runs is a fraction of its size."""
     still = [i for i in range(len(reel.parts)) if reel.track(i).size and np.all(reel.track(i) == reel.track(i)[:1])]
     still = [i for i in still if reel.parts[i].fixed or reel.parts[i].kind == "wall"]
     alive = [i for i in range(len(reel.parts)) if i not in still] or [still.pop()]
@@ -177,13 +180,23 @@ def film_data(reel: Film) -> dict[str, Any]:
         "dim": reel.dim,
         "count": points.shape[1],
         "t": pack(reel.t, "f8"),
-        "points": pack(points, "f4"),
+        **(_steps(points) if coarse else {"points": pack(points, "f4")}),
         "parts": parts,
         "scenery": scenery,
         "floor": None if (floor := reel.floor) is None else {"point": floor[0].tolist(), "normal": floor[1].tolist()},
         "arrows": None if (a := reel.arrows) is None else {"frame": pack(a.frame, "i4")} | _ends(a),
         **asdict(view_of(reel)),
     }
+
+
+def _steps(points: np.ndarray) -> dict[str, Any]:
+    """Points [frames, points, dim] as whole numbers of 16 bits: how much each differs from the frame before, modulo 2¹⁶."""
+    low = points.min(axis=(0, 1))
+    unit = np.maximum(points.max(axis=(0, 1)) - low, 1e-300) / 65535
+    whole = np.round((points - low) / unit).astype(np.uint16)
+    change = np.concatenate([whole[:1], whole[1:] - whole[:-1]]).ravel()
+    planes = np.concatenate([change & 255, change >> 8]).astype(np.uint8)  # bytes of one kind together: they are packed better
+    return {"steps": base64.b64encode(planes.tobytes()).decode(), "origin": low.tolist(), "unit": unit.tolist()}
 
 
 def _ends(arrows: Arrows) -> dict[str, str]:

@@ -22,11 +22,11 @@ def write_report(run: WorldRun, path: str | Path, title: str | None = None) -> P
     return path
 
 
-def report(run: WorldRun, title: str | None = None) -> str:
-    """The report as text."""
+def report(run: WorldRun, title: str | None = None, coarse: bool = False) -> str:
+    """The report as text. `coarse`: see `carom.report.html.film_data`."""
     impacts, left_out = _impacts(run)
     data = {**span_of(run.t), "impacts": impacts, "panels": _panels(run), "time": "time"}
-    data["film"] = None if run.film is None else film_data(run.film)
+    data["film"] = None if run.film is None else film_data(run.film, coarse)
     note = "Arrows are contact forces: impulses of a step divided by its length. "
     note += f"The table shows the {MOST_IMPACTS:,} strongest impacts; {left_out:,} more happened. " if left_out else ""
     words = {

@@ -4,6 +4,8 @@ import sys
 import time
 from typing import Any
 
+LOOK_BACK = 600.0  # seconds from which the time left is told: a page of a gallery takes longer than rich's thirty
+
 
 class Bar:
     """On stderr; `wanted` forces it on or off. Use it in a `with`, and tell it how much is done."""
@@ -29,7 +31,10 @@ class Bar:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            patient = {
+                "speed_estimate_period": 600
+            }  # seconds: a page of a gallery takes longer than the thirty that rich looks back
+            self.bar = Progress(*columns, console=Console(stderr=True), transient=True, **patient)
             self.bar.start()
             self.task = self.bar.add_task(text, total=1.0)
         self.bar.update(self.task, completed=share, description=text)

@@ -29,7 +29,7 @@ def arch(friction: float = 0.6) -> WorldModel:
 def folder(tmp_path_factory):
     """A gallery with one scene."""
     place = tmp_path_factory.mktemp("gallery")
-    assert list(write_gallery(place, {"arch": arch})) == ["arch"]
+    assert [page.name for page, _ in write_gallery(place, {"arch": arch})] == ["arch"]
     return place
 
 

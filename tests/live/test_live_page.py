@@ -1,21 +1,27 @@
 """The live page in a real browser: it opens, plays, scrubs; a knob and a hand change the motion; strangers stay outside."""
 
-import time
+import contextlib
+import dataclasses
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import websocket
 from browser import Browser, needs_browser
-from live_pages import button, on_screen, says, slide, until, visit
+from live_pages import button, grab, says, slide, until, visit
 
 import carom
 from carom.drawing import dots, line
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
+import viser
+
+from carom.live import gate
 from carom.live.live_page import LivePage
+from carom.live.panel import Panel
 from carom.live.play_page import PlayPage
 from carom.live.playground import Playground
 from carom.live.viewing import view_file
@@ -63,6 +69,16 @@ def test_a_socket_without_the_token_is_refused(played):
 def test_this_machine_alone(played):
     assert played.page.server.get_host() == "127.0.0.1" and played.address.startswith("http://127.0.0.1:")
     assert played.page.server.request_share_url() is None  # viser would ask a server on the network for a tunnel
+
+
+def test_what_is_relied_on_in_viser_is_there(monkeypatch):
+    """A hand needs these four of a drag, all of them public; a server that starts without the gate is not left running."""
+    fields = {field.name for field in dataclasses.fields(viser.SceneNodeDragEvent)}
+    assert {"phase", "instance_index", "start_position", "end_position"} <= fields
+    assert callable(viser.BatchedMeshHandle.on_drag)  # bodies are batches of meshes, dots too
+    monkeypatch.setattr(gate, "_gated", lambda _: contextlib.nullcontext())  # as if viser did not call websockets' serve
+    with pytest.raises(carom.InputError, match="could not be guarded"):
+        gate.open_server(gate.Gate(), "127.0.0.1", 0)
 
 
 # -- the page ------------------------------------------------------------------------------------------------------------
@@ -124,23 +140,13 @@ def test_a_dragged_body_follows(browser):
 def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
     visit(browser, page, width=900)  # the panel must not lie over the particle
     browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
-    time.sleep(1.0)  # its camera is told to the server where it is, not where it is going
-    place = on_screen(page, ground.player.footage.centre(0, ground.player.now))
     ground.player.speed = 0.25
-    high = place[0], place[1] - 90
-    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
-    time.sleep(1.0)  # a hand is not quicker than the eye
-    browser.call("Input.dispatchMouseEvent", type="mousePressed", x=place[0], y=place[1], button="left", buttons=1, clickCount=1)
     before = ground.player.footage.centre(0, ground.player.now)[2]
-    for k in range(1, 11):
-        y = place[1] + (high[1] - place[1]) * k / 10
-        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=y, button="left", buttons=1)
-        time.sleep(0.1)
-    until(lambda: ground.hand is not None)
+    x, y = grab(browser, page, ground)
     for player in ground.players:
         player.play(True)
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1)  # against gravity
-    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=place[0], y=high[1], button="left", buttons=0, clickCount=1)
+    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)
     top = ground.player.footage.centre(0, ground.player.now)[2]
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < top - 0.1)  # let go, it falls
@@ -196,6 +202,39 @@ def test_a_run_that_failed_is_shown_as_such_and_names_are_inert(browser, tmp_pat
         names = browser.run("[...document.querySelectorAll('[role=slider], textarea')].map(e => e.getAttribute('aria-label'))")
         assert names and all(names)
         assert len(browser.screenshot(tmp_path / "phone.png")) > 5_000
+
+
+def test_what_a_page_sends_home_is_watched_as_it_is(played, tmp_path):
+    """ "Save as a run" sends an archive; `carom view` takes it, and says of others that they are none."""
+    sent = {}
+    client = SimpleNamespace(send_file_download=lambda name, content, **_: sent.update({name: content}))
+    played._save(SimpleNamespace(client=client))
+    (tmp_path / "particle.zarr.zip").write_bytes(sent["particle.zarr.zip"])
+    with view_file(tmp_path / "particle.zarr.zip", show=False, plain=True) as page:
+        assert page.player.footage.name == "particle" and page.player.end > 0
+    for content in (b"no archive", b"PK\x05\x06" + bytes(18)):  # the second is an empty one
+        (tmp_path / "other.zip").write_bytes(content)
+        with pytest.raises(carom.InputError, match="no archive with a run"):
+            view_file(tmp_path / "other.zip", show=False)
+
+
+def test_a_film_comes_from_the_page_and_what_cannot_be_one_is_said(played):
+    played.ground.restart()  # a short one
+    sent, told = {}, []
+    note = SimpleNamespace(remove=lambda: told.append("removed"))
+    client = SimpleNamespace(
+        send_file_download=lambda name, content: sent.update({name: content}),
+        add_notification=lambda title, body, **_: told.append((title, body)) or note,
+    )
+    played.page.panel._film(SimpleNamespace(client=client))
+    assert sent["motion.gif"][:4] == b"GIF8" and told == [("Film", "is being drawn …"), "removed"]
+
+    def none(path):
+        raise carom.InputError("there is nothing to film")
+
+    panel = SimpleNamespace(films=none)
+    Panel._film(panel, SimpleNamespace(client=client))
+    assert told[2:] == [("Film", "is being drawn …"), ("No film", "there is nothing to film"), "removed"]
 
 
 def test_a_notebook_needs_no_server():

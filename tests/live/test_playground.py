@@ -1,11 +1,13 @@
 """`carom play` without a page: it computes ahead of the clock, knobs change the motion, a hand pulls, a script makes it again."""
 
+import json
+
 import numpy as np
 import pytest
 from watcher import watch
 
 import carom
-from carom.live.knobs import SUITS, knobs_of, methods_for
+from carom.live.knobs import SUITS, arguments_of, knobs_of, methods_for
 from carom.live.play_page import energies
 from carom.live.playground import Playground
 from carom.live.take import HAND, HELD
@@ -95,6 +97,36 @@ def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
     run = carom.load(ground.save(tmp_path / "played.zarr"))
     assert run.t[0] == pytest.approx(0.6, abs=0.011) and run.params["gravity"] == 3.0  # since the knob was turned
     assert np.allclose(run.q[-1], ground.takes[0].state.q, atol=1e-9)
+
+
+def test_what_follows_from_other_numbers_follows_until_a_person_sets_it(capsys):
+    """The inertia of the star goes with its mass: beside the slider, in the motion, and in the script."""
+    ground = Playground("star", carom.models.star)
+    own = ground.values["inertia"]
+    ground.turn("mass", 2.0)
+    assert ground.values["inertia"] == ground.takes[0].model.params["inertia"] == pytest.approx(2 * own)
+    watch(ground, 1.0, each=0.1)  # an impact at 0.756: how it spins afterwards depends on the inertia
+    space: dict = {}
+    exec(compile(ground.script(), "script.py", "exec"), space)
+    assert np.allclose(space["q"][-1], ground.takes[0].state.q, atol=1e-9) and len(ground.player.footage.hits) > 0
+    ground.turn("inertia", own)
+    ground.turn("mass", 3.0)
+    assert ground.takes[0].model.params["inertia"] == own == ground.values["inertia"]  # control: set by hand
+
+
+def test_an_argument_of_a_few_numbers_has_a_knob_for_each():
+    bars = carom.models.bars
+    knobs = knobs_of(bars, bars().params)
+    assert knobs["speeds 2"].value == -0.1 and knobs["elements 1"].whole and "speeds" not in knobs
+    values = {"lengths 2": 5.0, "gravity": 1.0, "lengths 1": 4.0, "mass": 2.0}
+    assert arguments_of(bars, values) == ({"lengths": (4.0, 5.0), "gravity": 1.0}, {"mass": 2.0})
+    for name in ("bars", "beam_pair", "rigid_body"):  # a script has lists, as JSON does
+        factory = carom.models.ALL[name]
+        model = factory()
+        knobs = knobs_of(factory, model.params)
+        parts = {key: int(knob.value) if knob.whole else knob.value for key, knob in knobs.items() if " " in key}
+        again = factory(**json.loads(json.dumps(arguments_of(factory, parts)[0])))
+        assert len(parts) > 5 and list(again.q0) == list(model.q0) and list(again.v0) == list(model.v0), name
 
 
 def test_a_run_that_fails_stays_and_says_why():

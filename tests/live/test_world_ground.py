@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -56,6 +57,16 @@ def test_free_bodies_are_numbered_and_scenery_is_not():
     for body, name in enumerate(footage.bodies):
         x, y = run.body(name).center[-1]
         assert np.allclose(footage.centre(body, float(run.t[-1])), [x, 0, y], atol=1e-12)  # the same numbers, in another order
+
+
+def test_curves_of_energy_depth_and_momentum():
+    """The depth at a kept state is the largest since the one before."""
+    run = tumbling().solve(num_steps=60, save_every=7)
+    run = replace(run, deepest=-1e-6 * np.random.default_rng(0).random(60))  # its own is zero: nothing enters anything there
+    energy, depth, momentum = of_world(run).curves
+    ends = [0, *run.steps[1:]]
+    since = [0.0, *(max(0.0, *-run.deepest[a:b]) for a, b in pairwise(ends))]
+    assert np.array_equal(depth.lines["depth"], since) and max(since) > 0 and len(depth.t) == len(energy.t) == len(momentum.t)
 
 
 def test_a_round_body_is_painted_all_over_and_once():

@@ -1,10 +1,8 @@
 """Worlds on a live page in a real browser: a scene plays, a body is added by a button, another is dragged by the mouse."""
 
-import time
-
 import pytest
 from browser import Browser, needs_browser
-from live_pages import button, on_screen, says, slide, until, visit
+from live_pages import button, grab, says, slide, until, visit
 
 import carom
 
@@ -60,20 +58,12 @@ def _drag(browser: Browser, page: PlayPage) -> None:
     ground = page.ground
     visit(browser, page.page, width=900)  # the panel must not lie over the ball
     browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")
-    time.sleep(1.0)  # the camera is told to the server where it is, not where it is going
     ground.player.follow = None
-    x, y = on_screen(page.page, ground.player.footage.centre(0, ground.player.now))
-    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-    time.sleep(1.0)  # a hand is not quicker than the eye
-    browser.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", buttons=1, clickCount=1)
-    for k in range(1, 11):
-        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y - 9 * k, button="left", buttons=1)
-        time.sleep(0.1)
-    until(lambda: ground.hand is not None)
+    x, y = grab(browser, page.page, ground)
     assert ground.hand[0] == 0
     ground.player.play(True)
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > 0.7)  # lifted from the floor
-    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y - 90, button="left", buttons=0, clickCount=1)
+    browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] < 0.51)  # let go, it falls
     assert ground.player.footage.centre(1, ground.player.now)[2] == pytest.approx(0.5, abs=1e-6)  # the other one was not touched

@@ -8,13 +8,23 @@
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     return new { f4: Float32Array, f8: Float64Array, i4: Int32Array }[type](bytes.buffer);
   }
+  function unroll({ steps, origin, unit, count, dim }) { // 16 bits for each number: how it differs from the frame before
+    const bytes = Uint8Array.from(atob(steps), (c) => c.charCodeAt(0)), n = bytes.length / 2, size = count * dim;
+    const out = new Float32Array(n), last = new Uint16Array(size);
+    for (let i = 0; i < n; i++) {
+      const k = i % size;
+      last[k] += bytes[i] | (bytes[n + i] << 8); // modulo 2¹⁶, as it is meant
+      out[i] = origin[k % dim] + last[k] * unit[k % dim];
+    }
+    return out;
+  }
   const [t0, t1] = data.span;
   const duration = t1 - t0 || 1;
   const hits = { t: unpack(data.impacts.t, "f8"), step: unpack(data.impacts.step, "i4"),
     contact: unpack(data.impacts.contact, "i4"), impulse: unpack(data.impacts.impulse, "f4"), names: data.impacts.names };
   const panels = data.panels.map((panel) => ({ ...panel,
     series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, contact: s.contact, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
-  const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: unpack(data.film.points, "f4") };
+  const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: data.film.points ? unpack(data.film.points, "f4") : unroll(data.film) };
 
   // How many entries of a sorted array lie at or before x.
   function upto(array, x) {
