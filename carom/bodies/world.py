@@ -230,8 +230,8 @@ class World:
         - `at`: the point in space they share; for a distance or a rope, the two points, one on each.
         - `length`: of a distance or rope, if not the distance of its ends.
         - Of a hinge or slider, for b against a (for a against space, where b is None): `speed` of a motor about or along `axis`,
-          and its `strength` (the largest torque or force); `limits` (low, high) of the angle or shift from the start; dry `friction`;
-          a spring, `stiffness`, `damping` and `rest`.
+          and its `strength` (the largest torque or force); `limits` (low, high) of the angle or shift from the start; dry
+          `friction`; a spring, `stiffness`, `damping` and `rest`.
         - `collide`: whether the two also collide with each other.
         """
         if kind not in KINDS:

@@ -23,8 +23,8 @@ def check_repeatable(function: Named, closed: Any, trace_again: Callable[[], Any
         if list(_content(closed)) != list(_content(trace_again())):
             raise InputError(
                 f"the {function.role} is another one each time it is asked (chance, a clock, a counter?): it is compiled once, and "
-                "the numbers of that moment would stay for the whole run. Draw them before, and hand them over through params, as a "
-                "table over t for example"
+                "the numbers of that moment would stay for the whole run. Draw them before, and hand them over through params, "
+                "as a table over t for example"
             ) from None
 
 
