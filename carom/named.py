@@ -84,3 +84,11 @@ def traced_in(tree: Any) -> Named | None:
         if any(isinstance(x, jax.core.Tracer) for x in kept):
             return leaf
     return None
+
+
+def unseen_in(tree: Any) -> Named | None:
+    """A function in a frozen tree that reaches for values which cannot be seen."""
+    for leaf in jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, Named)):
+        if isinstance(leaf, Named) and isinstance(leaf.function, Frozen) and leaf.function.unseen:
+            return leaf
+    return None

@@ -24,7 +24,7 @@ def solve_bounded(
     if not np.any(np.isfinite(bound)):
         return solve_velocities(posed, v, L, offset, start, tolerance)
     edge = len(posed.rows.a) - len(posed.joints)
-    pushing = np.zeros(len(bound))  # −1, 0 (holds) or 1
+    pushing = _guess(posed, v, L, offset, start, bound, edge)  # −1, 0 (holds) or 1
     answer = None
     for _ in range(ROUNDS):
         push = pushing * np.where(np.isfinite(bound), bound, 0.0)
@@ -37,6 +37,20 @@ def solve_bounded(
         pushing = np.where(too_hard, np.sign(f), np.where(too_far, 0.0, pushing))
     assert answer is not None
     return replace(answer, converged=False)
+
+
+def _guess(posed: Posed, v, L, offset, start: np.ndarray | None, bound: np.ndarray, edge: int) -> np.ndarray:
+    """Who pushes, to begin with: those that did, and all where something has just closed.
+
+    A motor that meets its stop, or a wall, cannot hold its speed. Asked to, it makes a problem without a solution, and one
+    that takes seconds to be given up; asked to push as hard as it can, which is always possible, it is right at once.
+    """
+    wrong, width = posed.rates(v, L) + offset, 1 + posed.rows.tangents
+    before = np.zeros(len(wrong)) if start is None else start
+    closes = (wrong[:edge:width] < 0) & (before[:edge:width] == 0)
+    if start is None or np.any(closes):
+        return np.where(np.isfinite(bound), -np.sign(wrong[edge:]), 0.0)
+    return np.where(np.abs(before[edge:]) >= bound * (1 - SLACK), np.sign(before[edge:]), 0.0)
 
 
 def with_given(

@@ -88,9 +88,10 @@ class WorldContacts:
 
         names = np.array(self.names, dtype=object)
         data: dict[str, Any] = {name: (("contact", "axis"), getattr(self, name)) for name in ("point", "normal", "impulse")}
-        data |= {name: ("contact", getattr(self, name)) for name in ("step", "gap", "state", "impact")}
+        data |= {name: ("contact", getattr(self, name)) for name in ("step", "gap", "impact")}
         data |= {side: ("contact", names[getattr(self, side)]) for side in ("a", "b")}
-        return xr.Dataset(data, coords={"t": ("contact", self.t), "axis": list("xyz")})
+        data["state"] = ("contact", self.state.astype(object))  # texts of a fixed length have no place in zarr's format
+        return xr.Dataset(data, coords={"t": ("contact", self.t), "axis": np.array(list("xyz"), dtype=object)})
 
     def __repr__(self) -> str:
         rows = [f"{'t':>12}  {'bodies':<32} {'state':<6} {'impulse':>12}"]

@@ -211,7 +211,7 @@ class WorldRun:
         """A labelled dataset: poses along `time` and `body`, certificates along `step`, contacts along `contact`."""
         import xarray as xr
 
-        axis, names = list("xyz")[: self.dim], np.array(self.names, dtype=object)
+        letters, names = np.array(list("xyz"), dtype=object), np.array(self.names, dtype=object)
         tracks = [self.body(name) for name in self.names]
         stack = lambda what: np.stack([getattr(track, what) for track in tracks], axis=1)  # noqa: E731
         along = ("time", "body", "axis")
@@ -220,10 +220,12 @@ class WorldRun:
         data: dict[str, Any] = {"position": (along, stack("position")), "orientation": (turn, stack("orientation"))}
         data |= {"velocity": (along, stack("velocity")), "spin": (spin, stack("spin"))}
         data |= {name: ("time", getattr(self, name)) for name in ("energy", "kinetic", "potential")}
-        data |= {name: ("step", getattr(self, name)) for name in ("residual", "deepest", "stages")}
+        data |= {name: ("step", getattr(self, name)) for name in ("residual", "deepest")}
+        data["stages"] = ("step", np.asarray(self.stages, dtype=object))
         table = self.contacts.to_xarray().rename({"axis": "space"})
         data |= {f"contact_{name}": (array.dims, array.values) for name, array in table.data_vars.items()}
-        coords = {"time": self.t, "body": names, "axis": axis, "space": list("xyz"), "contact_t": ("contact", self.contacts.t)}
+        coords = {"time": self.t, "body": names, "axis": letters[: self.dim], "space": letters}
+        coords |= {"contact_t": ("contact", self.contacts.t)}
         attrs = {"name": self.name, "dt": self.dt, "status": self.status.name, "message": self.status.message}
         return xr.Dataset(data, coords=coords, attrs=attrs)
 

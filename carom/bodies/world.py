@@ -224,19 +224,22 @@ class World:
         collide: bool = False,
         name: str | None = None,
     ) -> str:
-        """Join body a to body b, or to space where b is None, as they stand at the start.
+        """Join body a to body b, or to space where one of them is None, as they stand at the start.
 
         - `kind`: ball, hinge (about `axis`), slider (along `axis`), universal (`axis` of a, `second` of b), fixed, distance, rope.
         - `at`: the point in space they share; for a distance or a rope, the two points, one on each.
         - `length`: of a distance or rope, if not the distance of its ends.
-        - Of a hinge or slider, for b against a: `speed` of a motor, and its `strength` (the largest torque or force); `limits`
-          (low, high) of the angle or shift from the start; dry `friction`; a spring, `stiffness`, `damping` and `rest`.
+        - Of a hinge or slider, for b against a (for a against space, where b is None): `speed` of a motor about or along `axis`,
+          and its `strength` (the largest torque or force); `limits` (low, high) of the angle or shift from the start; dry
+          `friction`; a spring, `stiffness`, `damping` and `rest`.
         - `collide`: whether the two also collide with each other.
         """
         if kind not in KINDS:
             raise InputError(f"a joint is one of {', '.join(KINDS)}; got {kind!r}")
         name = name or f"{kind} {len(self.joints)}"
-        i, j = self._index(a), self._ground() if b is None else self._index(b)
+        if kind in ("hinge", "slider") and b is None:
+            a, b = b, a  # the coordinate of a body against space is that of the body, on whichever side space was named
+        i, j = self._side(a), self._side(b)
         if i == j:
             raise InputError(f"joint {name!r} joins {self.bodies[i].name!r} to itself")
         if self.bodies[i].kind != FREE and self.bodies[j].kind != FREE:
@@ -259,7 +262,7 @@ class World:
         return name
 
     def spring(self, a: Any, b: Any, stiffness: float, at: Any, length: float | None = None, damping: float = 0.0) -> None:
-        """A spring (and damper) between two points of space, one on each body; b is None for space itself."""
+        """A spring (and damper) between two points of space, one on each body; None is space itself."""
         k, c = number(stiffness, "the stiffness of a spring"), number(damping, "the damping of a spring")
         if k < 0 or c < 0:
             raise InputError(f"stiffness and damping must not be negative; got {stiffness!r} and {damping!r}")
@@ -268,7 +271,7 @@ class World:
         if length is not None and not number(length, "the length of a spring") >= 0:
             raise InputError(f"the length of a spring must not be negative; got {length!r}")
         ends = tuple(vector(p, self.dim, "an end of a spring") for p in at)
-        self.springs.append((self._index(a), self._ground() if b is None else self._index(b), *ends, k, length, c))
+        self.springs.append((self._side(a), self._side(b), *ends, k, length, c))
 
     def force(self, body: Any, function: Callable[..., Any]) -> None:
         """A force on a body: a function of any of position, orientation, velocity, spin, t (by name) that returns a force at its
@@ -293,6 +296,10 @@ class World:
         if body in names:
             return names.index(body)
         raise InputError(f"there is no body {body!r}; there are {', '.join(map(repr, names)) or 'none yet'}")
+
+    def _side(self, body: Any) -> int:
+        """One side of a joint or a spring: a body, or space."""
+        return self._ground() if body is None else self._index(body)
 
     def _ground(self) -> int:
         """A fixed body without a shape, to which joints to space are tied."""

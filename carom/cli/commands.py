@@ -14,7 +14,7 @@ import typer
 from carom.cli.bench import bench
 from carom.cli.info import info
 from carom.cli.measuring import impacts, tosses
-from carom.cli.parsing import RULE_HELP, build_method, build_model, factory_of, known_model, parse_grid, settable
+from carom.cli.parsing import RULE_HELP, asked_for, build_method, build_model, factory_of, known_model, parse_grid, settable
 from carom.cli.reproducing import DISCOVER_EPILOG, EPILOG, discover, reproduce
 from carom.cli.scenes import run_scene
 from carom.cli.terminal import (
@@ -243,10 +243,10 @@ The store opens with `xarray.open_zarr`. The same command goes on with a sweep t
 )
 def sweep(
     model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False, autocompletion=_complete_model)],
-    out: Annotated[Path, typer.Option(help="The *.zarr store.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The *.zarr store; asked for.", show_default=False)] = None,
     vary: Annotated[
-        list[str], typer.Option(metavar="NAME=VALUES", help="a,b,c or first:last:count; repeatable.", show_default=False)
-    ],
+        list[str] | None, typer.Option(metavar="NAME=VALUES", help="a,b,c or first:last:count; repeatable.", show_default=False)
+    ] = None,
     dt: Annotated[float | None, typer.Option(help="Length of a step.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps.", show_default=False)] = None,
     rule: Annotated[
@@ -261,11 +261,14 @@ def sweep(
 ) -> None:
     """Run a model at every combination of values; what came out goes into one labelled store."""
     from carom.errors import CaromError, SweepError
+    from carom.many.sweep import check_grid
     from carom.many.sweep import sweep as run_sweep
 
     options = {name: value for name, value in {"dt": dt, "num_steps": steps}.items() if value is not None}
     try:
-        grid = parse_grid(vary)
+        grid = parse_grid(vary or ())
+        check_grid(known_model(model), grid)
+        out = asked_for(out, f"{model}.zarr")
         folder(out.parent)
         page = watched_sweep(known_model(model)) if live else None
         dataset = run_sweep(

@@ -4,6 +4,7 @@ import difflib
 import inspect
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 RULE_HELP = (
@@ -143,6 +144,13 @@ def parse_grid(texts: Iterable[str]) -> dict[str, list[float]]:
             raise ValueError(f"--vary {name} is given twice: write all its values in one, as {name}=a,b,c")
         grid[name] = values
     return grid
+
+
+def asked_for(out: Path | None, example: str) -> Path:
+    """--out, last of all that is asked for: what is wrong elsewhere is said first."""
+    if out is None:
+        raise ValueError(f"say where the results go: --out {example}")
+    return out
 
 
 def parse_values(text: str) -> tuple[str, list[float]]:

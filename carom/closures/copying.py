@@ -7,7 +7,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.closures.reading import PLAIN, inside_jit, installed, is_library, keeps_to_itself, members, state_of, what_is_read
+from carom.closures.reading import (
+    PLAIN,
+    imported,
+    inside_jit,
+    installed,
+    is_library,
+    keeps_to_itself,
+    members,
+    state_of,
+    what_is_read,
+)
 
 
 class Copier:
@@ -77,6 +87,7 @@ class Copier:
         for name in reads.names if not known else ():
             if name in f.__globals__:
                 scope[name] = f.__globals__[name] if name in reads.grown else self.copy(f.__globals__[name])
+        self.shared |= bool(imported(f))  # the copy will import them as they are
         copied.__defaults__, copied.__kwdefaults__ = self.copy(f.__defaults__), self.copy(f.__kwdefaults__)
         copied.__dict__.update(self.copy(f.__dict__))
         copied.__module__, copied.__qualname__, copied.__doc__ = f.__module__, f.__qualname__, f.__doc__

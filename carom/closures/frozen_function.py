@@ -11,11 +11,12 @@ from carom.closures.reading import Reader
 class Frozen:
     """A function with private copies of what it captures. Two of them are equal if they are the same object."""
 
-    __slots__ = ("__weakref__", "function", "kept", "key", "origin", "shared")
+    __slots__ = ("__weakref__", "function", "kept", "key", "origin", "shared", "unseen")
 
-    def __init__(self, function: Callable[..., Any], origin: Callable[..., Any], key: tuple, kept: list, shared: bool):
+    def __init__(self, function: Callable[..., Any], origin: Callable[..., Any], key: tuple, reader: Reader, shared: bool):
         self.function, self.origin, self.key = function, origin, key
-        self.kept = kept  # what the key knows by identity must stay alive as long as the key
+        self.kept = reader.kept  # what the key knows by identity must stay alive as long as the key
+        self.unseen = reader.unseen  # "calls eval": then nobody can say what it captures
         self.shared = Reader().read(function) if shared else None  # where it refers to something that could not be copied
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -45,6 +46,6 @@ def freeze(function: Callable[..., Any]) -> Frozen:
     found = _FROZEN.get(key)
     if found is None:
         copier = Copier()
-        found = Frozen(copier.copy(function), function, key, reader.kept, copier.shared)
+        found = Frozen(copier.copy(function), function, key, reader, copier.shared)
         _FROZEN[key] = found
     return found

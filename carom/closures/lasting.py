@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from carom.closures.frozen_function import Frozen
-from carom.closures.reading import Reader, inside_jit, installed, members, what_is_read
+from carom.closures.reading import Reader, inside_jit, installed, is_library, members, what_is_read
 
 # Packages whose functions of numbers are settled by their versions ...
 KNOWN = frozenset({"carom", "jax", "jaxlib", "numpy", "equinox", "jaxtyping"})
@@ -62,6 +62,16 @@ def lasting(*values: Any, homes: set[str] | None = None) -> bytes:
             return hashlib.blake2b(repr(reader.tokens).encode(), digest_size=32).digest()
         attributes |= reader.every
     raise Unsure("too many names")
+
+
+def digest_of_own(function: Any) -> str:
+    """What a function of one's own computes, as a text for files; empty for those of packages, and where nobody can be sure."""
+    if is_library(function):
+        return ""
+    try:
+        return lasting(function).hex()[:16]
+    except Unsure:
+        return ""
 
 
 class _Lasting(Reader):

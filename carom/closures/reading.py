@@ -4,6 +4,8 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib
+import os
 import sys
 import types
 import weakref
@@ -15,6 +17,8 @@ import numpy as np
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, np.dtype)
 _GROWERS = frozenset(["append", "extend", "insert", "setdefault", "update", "pop", "add", "clear", "remove"])
 _LARGEST = 50_000  # parts of one function; what lies beyond is compared by identity
+_BLIND = frozenset(["globals", "eval", "exec", "open"])  # ways to values that the text of a function does not show
+_OUTSIDE = frozenset(["environ", "getenv", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"])  # of os and numpy
 
 
 class _Reads(NamedTuple):
@@ -53,6 +57,7 @@ def what_is_read(code: types.CodeType) -> _Reads:
             writes |= step.argval in code.co_freevars
         last = step.argval if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF") else ""
     for constant in code.co_consts:
+        attributes |= {word for word in _texts(constant) if word.isidentifier()}  # getattr(module, "gravity")
         if isinstance(constant, types.CodeType):
             inner = what_is_read(constant)
             names |= dict.fromkeys(inner.names)
@@ -67,6 +72,25 @@ def what_is_read(code: types.CodeType) -> _Reads:
     shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_exceptiontable)
     key = (code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, *shape)
     return _Reads(key, tuple(names), frozenset(attributes), frozenset(grown), writes, frozenset(imports))
+
+
+def _texts(constant: Any) -> tuple[str, ...]:
+    several = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
+    return tuple(x for x in several if isinstance(x, str))
+
+
+def imported(f: types.FunctionType) -> list[types.ModuleType]:
+    """Modules of one's own that a function imports when it runs; it would load them in a moment anyway."""
+    found = []
+    for name in what_is_read(f.__code__).imports:
+        package = f.__globals__.get("__package__") or ""
+        for full in (name, f"{package}.{name}".rstrip(".")):  # what a relative import means is not written at its name
+            if full and not installed(full):
+                try:
+                    found.append(importlib.import_module(full))
+                except Exception:  # it will fail once more, where the function is called, and be told there
+                    continue
+    return found
 
 
 @functools.lru_cache(1024)
@@ -121,10 +145,18 @@ class Reader:
         self.alive: list[Any] = []
         self.attributes: frozenset[str] = frozenset()
         self.told: dict[int, set[str]] = {}  # the names of each module that were read
+        self.names: set[str] = {"__call__"}  # all attributes that any of the functions reads
+        self.member = ""  # of a class: which one is being read
+        self.blind: list[tuple[str, str]] = []  # members that reach for values which cannot be seen, and how
 
     def read(self, function: Any) -> tuple:
         self.value(function)
         return tuple(self.tokens)
+
+    @property
+    def unseen(self) -> str:
+        """How the function reaches for values that cannot be seen; methods that nobody calls may do so."""
+        return next((how for member, how in self.blind if not member or member in self.names), "")
 
     def same(self, x: Any) -> None:
         self.tokens += ("is", id(x))
@@ -193,6 +225,7 @@ class Reader:
     def function(self, f: types.FunctionType) -> None:
         reads = what_is_read(f.__code__)
         outer, self.attributes = self.attributes, self.attributes | reads.attributes
+        self.names |= reads.attributes
         self.tokens += ("function", reads.key)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             value = _content(cell)
@@ -204,6 +237,11 @@ class Reader:
             if name in f.__globals__:
                 self.tokens.append(name)
                 self.same(f.__globals__[name]) if name in reads.grown else self.value(f.__globals__[name])
+                self.blind += _outside(self.member, name, f.__globals__[name], reads.attributes)
+            elif name in _BLIND:
+                self.blind.append((self.member, f"calls {name}"))
+        for module in imported(f):
+            self.module(module)
         self.attributes = outer
 
     def module(self, x: types.ModuleType) -> None:
@@ -218,9 +256,12 @@ class Reader:
 
     def own_class(self, x: type) -> None:
         self.tokens += ("class", x.__qualname__)
+        outer = self.member
         for name, value in members(x):
             self.tokens.append(name)
+            self.member = name
             self.value(value)
+        self.member = outer
         self.all("bases", x.__bases__)
 
     def object(self, x: Any) -> None:
@@ -242,6 +283,14 @@ def members(cls: type) -> list[tuple[str, Any]]:
     """What a class adds: its functions, and its data."""
     functions = (types.FunctionType, staticmethod, classmethod, property)
     return [(n, x) for n, x in vars(cls).items() if isinstance(x, functions) or not (n.startswith("__") or n == "_abc_impl")]
+
+
+def _outside(member: str, name: str, value: Any, attributes: frozenset[str]) -> list[tuple[str, str]]:
+    """Does a function that reads this look at files or at the environment?"""
+    if value is os.environ or value is os.getenv:
+        return [(member, f"reads {name}")]
+    here = {x for x in _OUTSIDE & attributes if hasattr(value, x)} if value is os or value is np else ()
+    return [(member, f"reads {name}.{min(here)}")] if here else []
 
 
 def _content(cell: Any) -> Any:

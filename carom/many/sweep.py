@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from carom.calls import check_options_of, nearest, public
+from carom.closures.lasting import digest_of_own
 from carom.errors import CaromError, InputError, SweepError
 from carom.many.sweep_workers import run_blocks
 from carom.methods.variational.collision import VariationalCollision
@@ -119,10 +120,11 @@ class Job:
         code = self.measure.__code__ if hasattr(self.measure, "__code__") else None
         text = f"{code.co_code!r} {code.co_names} {[c for c in code.co_consts if not hasattr(c, 'co_code')]}" if code else ""
         measured = getattr(self.measure, "__qualname__", repr(self.measure))
+        own = "" if isinstance(self.model, str) else digest_of_own(self.model)  # the same name with another captured number
         return {
-            "model": name,
+            "model": f"{name} {own}".strip(),
             "method": f"{type(self.method).__name__} {digest_of(self.method)}",
-            "measure": f"{measured} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}",
+            "measure": f"{measured} {digest_of_own(self.measure) or hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}",
             "options": repr(sorted(self.options.items())),
         }
 
@@ -238,6 +240,11 @@ def _checked_model(model: Any) -> str | Callable[..., Model]:
     if isinstance(model, Model) or not callable(model):
         raise InputError("model must be the name of a model or a function that makes one, as carom.models.star (not called)")
     return model  # pyright: ignore[reportReturnType]
+
+
+def check_grid(model: Any, grid: Any) -> None:
+    """Can this be varied?"""
+    _check_names(Job(_checked_model(model), None, measure_end, {}), _axes(grid, None)[0])
 
 
 def _check_names(job: Job, axes: Mapping[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """What came out of an ensemble: arrays with one row per lane."""
 
 import html
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from carom.errors import InputError
 from carom.methods.status import OK
 from carom.results.places import file_path
 from carom.results.solution import Impacts, Solution, Status, counted, describe
+from carom.results.store import FORMAT, versions
 from carom.results.views import view
 from carom.running.solve import solve
 from carom.system.system import System
@@ -162,7 +164,7 @@ class Ensemble:
         if path.suffix.lower() not in (".zarr", ".nc"):
             raise InputError(f"an ensemble is saved as *.zarr or *.nc; got {str(path)!r}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = self.to_xarray()
+        data = self.to_xarray().assign_attrs(carom=json.dumps({"kind": "ensemble", "format": FORMAT, "versions": versions()}))
         if path.suffix.lower() == ".zarr":
             data.to_zarr(path, mode="w", zarr_format=3, consolidated=False)
         else:
@@ -202,5 +204,5 @@ class Ensemble:
             f"param_{key}": (("lane", *(f"{key}_{i}" for i in range(np.ndim(x) - 1))), np.asarray(x))
             for key, x in self.each.items()
         }
-        coordinates = {"lane": np.arange(len(self)), "step": self.saved, "coordinate": list(names)}
+        coordinates = {"lane": np.arange(len(self)), "step": self.saved, "coordinate": np.array(names, dtype=object)}
         return xr.Dataset(values, coords=coordinates, attrs={"name": self.name})

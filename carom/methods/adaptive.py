@@ -158,6 +158,10 @@ class Adaptive(Method):
         return np.zeros(1) if self._late else np.zeros(0)
 
     @property
+    def pushes_at_ends(self) -> bool:
+        return self.method.pushes_at_ends
+
+    @property
     def impacts_reserved(self) -> int:
         return max(64, 2 * self.method.impacts_reserved)
 

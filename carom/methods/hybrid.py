@@ -79,6 +79,10 @@ class Hybrid(Method):
     def nodes(self) -> np.ndarray:
         return self.contact.nodes
 
+    @property
+    def pushes_at_ends(self) -> bool:
+        return self.contact.pushes_at_ends
+
     def refuses(self, needs: frozenset[str]) -> str | None:
         return self.collision.refuses(needs) or self.contact.refuses(needs)
 

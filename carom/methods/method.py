@@ -170,6 +170,11 @@ class Method(eqx.Module):
         return np.zeros(0)
 
     @property
+    def pushes_at_ends(self) -> bool:
+        """What presses is an impulse at the end of each step, even at rest: there is no force within."""
+        return False
+
+    @property
     def impacts_reserved(self) -> int:
         """Rows of the impact table that a step usually needs at most; one that needs more is taken again with a longer table."""
         return 1

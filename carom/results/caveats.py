@@ -6,15 +6,19 @@ import jax
 import numpy as np
 
 from carom.errors import InputError
+from carom.results.along import gaps_along, masses_along
 
 GROWTH = 0.05  # of the energy: more than any method makes of a resolved motion within its stability limits
 DEPTH = 1e-6  # of the largest gap seen: penetration that is no rounding
+BETWEEN = 33  # points of a step at which its gaps are looked at
+MOST_STEPS = 64  # those with the smallest gaps at their ends
+MOST_MASSES = 64  # points of the grid at which the mass is looked at
 
 
 def caveats(solution: Any) -> tuple[str, ...]:
     """Sentences about a run; none for most, and none where a run was loaded without its functions."""
     try:
-        return (*_passed_through(solution), *_grown(solution))
+        return (*(_passed_through(solution) or _passed_between(solution)), *_grown(solution), *_weightless(solution))
     except InputError:
         return ()
 
@@ -41,6 +45,47 @@ def _passed_through(solution: Any) -> list[str]:
     return sentences
 
 
+def _passed_between(solution: Any) -> list[str]:
+    """Contacts that were passed within one step: a gap that is smallest between two points of the grid, where nothing pushed, is
+    looked at along the way from one to the other. For timestepping, which looks at the ends of its steps only."""
+    system, q, v = solution.system, solution.q, solution.v
+    if solution.record is None or not system.contacts or len(solution.t) != solution.num_steps + 1 or q.shape != v.shape:
+        return []
+    gaps = solution.gaps
+    scale, pushed = np.max(np.abs(gaps), initial=1e-300), _pushed(solution, gaps.shape)
+    pushed[1:-1] = pushed[1:-1] | pushed[:-2] | pushed[2:]  # the steps before and after it
+    low = np.pad(gaps, ((1, 1), (0, 0)), constant_values=np.inf)
+    least = (gaps <= low[:-2]) & (gaps <= low[2:])
+    # To zero and back is as far as both gaps together: too far for most steps.
+    length, both = np.linalg.norm(np.diff(q, axis=0), axis=1)[:, None], gaps[:-1] + gaps[1:]
+    steepest = np.nanmax(np.abs(np.diff(gaps, axis=0)) / np.where(length > 0, length, np.inf), axis=0, initial=0.0)
+    near = both <= 2 * steepest * length
+    steps, contacts = np.nonzero((least[:-1] | least[1:]) & ~pushed[:-1] & near & (gaps[:-1] >= 0) & (gaps[1:] >= 0))
+    order = np.argsort(np.minimum(gaps[steps, contacts], gaps[steps + 1, contacts]))[:MOST_STEPS]
+    steps, contacts = steps[order], contacts[order]
+    if not len(steps):
+        return []
+    part = np.linspace(0.0, 1.0, BETWEEN)
+    chosen = np.resize(steps, MOST_STEPS)  # one number of them, so that there is one compilation
+    way = (q[chosen + 1] - q[chosen])[:, None]
+    along = (q[chosen][:, None] + part[:, None] * way).reshape(-1, q.shape[1])
+    times = (solution.t[chosen][:, None] + part * np.diff(solution.t)[chosen][:, None]).ravel()
+    seen = np.asarray(gaps_along(solution._physics(), solution.params, times, along)).reshape(MOST_STEPS, BETWEEN, -1)
+    seen = seen[np.arange(len(steps)), :, contacts]
+    # The way is bent by up to h |Δv| / 8 from its chord, which changes a gap by its slope times as much.
+    bend = np.diff(solution.t)[steps] * np.linalg.norm(v[steps + 1] - v[steps], axis=1) / 8
+    deepest = seen.min(axis=1)
+    through = deepest < -(DEPTH * scale + steepest[contacts] * bend)
+    sentences = []
+    for contact in np.unique(contacts[through]):
+        row = int(np.argmin(np.where(through & (contacts == contact), deepest, np.inf)))
+        sentences.append(
+            f"contact {solution.impacts.names[contact]!r} was passed through within a step: its gap is {deepest[row]:.3g} after "
+            f"t = {solution.t[steps[row]]:.6g} and nothing pushed. Take a smaller dt, or a method that locates impacts"
+        )
+    return sentences
+
+
 def _pushed(solution: Any, shape: tuple[int, ...]) -> np.ndarray:
     """In which steps a contact carried a force or an impulse; row i is the step that begins at point i."""
     pushed = np.zeros(shape, bool)
@@ -61,7 +106,18 @@ def _grown(solution: Any) -> list[str]:
     moving = "moving walls" in system.needs or any(joint.g.asks_for("t") for joint in system.joints)
     if "forces" in system.needs or moving or not _autonomous(solution):
         return []
-    growth = np.nanmax(solution.energy_error, initial=0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _growth(solution)
+
+
+def _growth(solution: Any) -> list[str]:
+    lost = ~np.isfinite(solution.energy)
+    if lost.any() and solution.status.ok:
+        return [
+            f"the energy is beyond all numbers from t = {solution.t[np.argmax(lost)]:.6g} on, with no force to feed it: the "
+            "step is too long for the motion, or the method not made for it. Take a smaller dt"
+        ]
+    growth = np.nanmax(np.nan_to_num(solution.energy_error, nan=np.inf), initial=0.0)
     if not growth > GROWTH:
         return []
     # A motion that grows without bound is measured by what it was, and not by what it has become.
@@ -74,6 +130,30 @@ def _grown(solution: Any) -> list[str]:
     return [
         f"the energy grew by {growth:.2g} of itself with no force to feed it, first at t = {solution.t[step]:.6g}: the step is too "
         "long for the motion, or the method not made for it. Take a smaller dt"
+    ]
+
+
+def _weightless(solution: Any) -> list[str]:
+    """Kinetic energy that is negative along some velocity, somewhere on the way: at the start that is refused."""
+    system = solution.system
+    if system.hamiltonian is not None or "nodes" in system.needs or "massless" in system.needs or "rotations" in system.needs:
+        return []
+    with np.errstate(over="ignore"):
+        backwards = np.flatnonzero(np.sum(solution.p * solution.v, axis=1) < 0)  # magnetic forces do that too
+    if not len(backwards):
+        return []
+    rows = np.resize(backwards[np.linspace(0, len(backwards) - 1, MOST_MASSES).astype(int)], MOST_MASSES)
+    masses = np.asarray(masses_along(solution._physics(), solution.params, solution.t[rows], solution.q[rows], solution.v[rows]))
+    if not np.all(np.isfinite(masses)):
+        return []
+    least = np.linalg.eigvalsh(0.5 * (masses + masses.transpose(0, 2, 1)))[:, 0]
+    negative = least < -1e-12 * np.max(np.abs(masses), axis=(1, 2))  # rounding of the eigenvalues
+    if not negative.any():
+        return []
+    t = float(np.min(solution.t[rows][negative]))
+    return [
+        f"the kinetic energy is negative along some velocity, at t = {t:.6g} for example: the mass became zero before that, where "
+        "these coordinates, or this Lagrangian, end. Stop the run before (stop=), or choose other coordinates"
     ]
 
 

@@ -36,6 +36,7 @@ class Dense:
     forces: np.ndarray  #      [N, s, r]
     totals: np.ndarray  #      [N + 1, r]    the interaction at the points of the grid, without the impacts of flights
     flight: "Flight | None"  # what is known of steps that were flown
+    means: np.ndarray | None = None  # [N, r]  impulses over the length of their step, where these are all that presses
     space: Any = None  #       of rotations, where q has more entries than v; None for vectors
 
     @staticmethod
@@ -60,7 +61,7 @@ class Dense:
             nothing, r = np.full((steps, 1, n), np.nan), flight.impulses.shape[1]
             return Dense(
                 solution.t, np.zeros(1), solution.q[:-1], nothing, np.zeros((steps, 1, r)),
-                np.zeros((steps + 1, r)), flight, space,
+                np.zeros((steps + 1, r)), flight, None, space,
             )  # fmt: skip
         t, starts, nodes = solution.t, solution.q[:-1], method.nodes
         if method.divides_steps:
@@ -68,7 +69,8 @@ class Dense:
         weights = integrals(nodes, np.ones(1))[0]
         gained = record.impulses + np.diff(t)[:, None] * np.einsum("s,asr->ar", weights, record.forces)
         totals = np.concatenate([np.zeros((1, gained.shape[1])), np.cumsum(gained, axis=0)])
-        return Dense(t, nodes, starts, record.velocities, record.forces, totals, flight, space)
+        means = np.asarray(record.impulses) / np.diff(t)[:, None] if method.pushes_at_ends else None
+        return Dense(t, nodes, starts, record.velocities, record.forces, totals, flight, means, space)
 
     def q(self, t: Any) -> np.ndarray:
         step, part = self._find(t)
@@ -89,9 +91,11 @@ class Dense:
         return np.diff(self.t)[step, None] * moved
 
     def force(self, t: Any) -> np.ndarray:
-        """Contact forces; impulses are not forces."""
+        """Contact forces; impulses are not forces, but with `MoreauJean`, where a block at rest is held by nothing else: there it
+        is their mean over the step, which is the weight, and at an impact large."""
         step, part = self._find(t)
-        return np.einsum("as,asr->ar", lagrange_basis(self.nodes, part), self.forces[step])
+        held = np.einsum("as,asr->ar", lagrange_basis(self.nodes, part), self.forces[step])
+        return held if self.means is None else held + self.means[step]
 
     def interaction(self, t: Any) -> np.ndarray:
         """i(t): all forces and impulses up to t, (14) of [schindler2014]."""

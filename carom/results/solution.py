@@ -17,6 +17,7 @@ from carom.methods import status as codes
 from carom.named import changed_since, frozen
 from carom.numerics.quadrature import integrals
 from carom.numerics.sequences import accumulation_time
+from carom.results.along import gaps_along, smallest_along
 from carom.results.caveats import caveats
 from carom.results.impacts import Impacts as Impacts
 from carom.results.impacts import counted as counted
@@ -200,7 +201,7 @@ class Solution:
     @cached_property
     def smallest_gap(self) -> np.ndarray | None:
         """The smallest of all gaps along the grid; None without contacts."""
-        return np.asarray(_smallest(self._physics(), self.params, self.t, self.q)) if self.system.contacts else None
+        return np.asarray(smallest_along(self._physics(), self.params, self.t, self.q)) if self.system.contacts else None
 
     @cached_property
     def film(self) -> Film | None:
@@ -217,9 +218,10 @@ class Solution:
     @property
     def energy_error(self) -> np.ndarray:
         """(E − E₀) / |E₀|; relative to the largest kinetic part where E₀ is zero."""
-        kinetic = np.max(np.abs(np.sum(self.p * self.v, axis=1)))
-        scale = abs(self.energy[0]) if abs(self.energy[0]) > 1e-12 * kinetic else kinetic or 1.0
-        return (self.energy - self.energy[0]) / scale
+        with np.errstate(over="ignore", invalid="ignore"):  # a run beyond all numbers says so in its caveats
+            kinetic = np.max(np.abs(np.sum(self.p * self.v, axis=1)))
+            scale = abs(self.energy[0]) if abs(self.energy[0]) > 1e-12 * kinetic else kinetic or 1.0
+            return (self.energy - self.energy[0]) / scale
 
     @property
     def energy_drift(self) -> float:
@@ -365,18 +367,6 @@ def _velocities(system: System, params: Any, t, q, p):
 @eqx.filter_jit
 def _energies(system: System, params: Any, t, q, p):
     return jax.vmap(system.bind(params, q.shape[1]).energy_of)(q, p, t)
-
-
-@eqx.filter_jit
-def gaps_along(system: System, params: Any, t, q):
-    """The gaps of all contacts at each of many times."""
-    return jax.vmap(system.bind(params, q.shape[1]).contacts.gaps)(q, t)
-
-
-@eqx.filter_jit
-def _smallest(system: System, params: Any, t, q):
-    mechanics = system.bind(params, q.shape[1])
-    return jax.vmap(lambda q, t: mechanics.contacts.gaps(q, t).min())(q, t)
 
 
 def mean_forces(solution: Solution) -> np.ndarray:

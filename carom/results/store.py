@@ -303,7 +303,8 @@ def header(path: str | Path) -> dict[str, Any]:
     finally:
         dataset.close()
     if kind != "run":
-        raise InputError(f"{path} holds a {kind}, not a run")
+        article, opens = "an" if kind[0] in "aeiou" else "a", "open_zarr" if path.suffix == ".zarr" else "open_dataset"
+        raise InputError(f"{path} holds {article} {kind}, not a run: xarray.{opens}({str(path)!r}) opens it")
     if version > FORMAT:
         made = told.get("versions", {}).get("carom", "a later one")
         raise InputError(

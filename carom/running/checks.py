@@ -11,7 +11,7 @@ from carom.contact.projection import closest_point
 from carom.errors import InputError
 from carom.kept.keep import keep
 from carom.kept.remember import remembered
-from carom.named import frozen, traced_in
+from carom.named import frozen, traced_in, unseen_in
 from carom.results.solution import Solution
 from carom.running.admissible import Here, check_constraints, find_massless, look
 from carom.running.contact_checks import check_laws, check_slips
@@ -157,6 +157,13 @@ def _check_captured(system: System) -> None:
         raise InputError(
             f"the {blind.role} captures a value that is being traced by jit, grad or vmap: use carom.rollout, and hand that value "
             "over through params"
+        )
+    blind = unseen_in(system)
+    if blind is not None:
+        raise InputError(
+            f"the {blind.role} {blind.function.unseen}: what it finds there cannot be seen from outside, and a compiled run would "
+            "keep the values of its first call. Fetch them before, in a line of its own, and use the result, or hand it over "
+            "through params"
         )
 
 

@@ -162,12 +162,12 @@ def check_signs(system: System, params: Any, q: np.ndarray, t: float, names: tup
         padded[: len(moves)] = moves
         return np.asarray(_gaps_at(system, params, q, t, padded))[: len(moves), face]
 
-    def by_differences(x: np.ndarray, face: int) -> tuple[float, np.ndarray]:  # no derivative has to be compiled
-        h = 1e-6 * scale
+    def by_differences(x: np.ndarray, near: float, face: int) -> tuple[float, np.ndarray]:  # no derivative has to be compiled
+        h = scale * min(max(0.1 * near / scale, 1e-9), 1e-6)  # not across the kink of abs(q[1] - 0.3), as long as numbers allow
         values = gaps(x + h * np.concatenate([np.zeros((1, dim)), np.eye(dim), -np.eye(dim)]), face)
         return float(values[0]), (values[1 : dim + 1] - values[dim + 1 :]) / (2 * h)
 
-    def by_derivative(x: np.ndarray, face: int) -> tuple[float, np.ndarray]:
+    def by_derivative(x: np.ndarray, near: float, face: int) -> tuple[float, np.ndarray]:
         value, slope = jax.device_get(_slope_at(system, params, q, t, x, np.int32(face)))
         return float(value), np.asarray(slope)
 
@@ -195,17 +195,19 @@ def _chosen(owner: np.ndarray) -> np.ndarray:
     return np.concatenate(few)[:MOST_FACES]
 
 
-def _zero(look: Callable[[np.ndarray], tuple[float, np.ndarray]], dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Newton's method towards a zero, as far as it gets: where that is, and the slope there."""
-    x, slope = np.zeros(dim), np.zeros(dim)
+def _zero(look: Callable[[np.ndarray, float], tuple[float, np.ndarray]], dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Newton's method towards a zero: the nearest point on its way, and the slope there. At a kink it goes to and fro."""
+    x, near, best = np.zeros(dim), np.inf, (np.zeros(dim), np.zeros(dim))
     for _ in range(NEWTON_STEPS):
-        value, slope = look(x)
+        value, slope = look(x, near)
+        if abs(value) < near:
+            near, best = abs(value), (x, slope)
         square = float(slope @ slope)
         step = value / square * slope if square > 0 else np.zeros(dim)
         if not np.all(np.isfinite(step)) or np.max(np.abs(step)) <= 1e-15:
             break
         x = x - step
-    return x, slope
+    return best
 
 
 @keep

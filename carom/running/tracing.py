@@ -17,6 +17,7 @@ from carom.errors import CaromError, InputError
 from carom.methods.stops import Stop
 from carom.named import Named
 from carom.running.indices import out_of_range
+from carom.running.repeatable import check_repeatable
 from carom.system.controller import Controller
 from carom.system.system import System
 from carom.xla.structure import depends_on
@@ -129,6 +130,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
 
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
+        check_repeatable(function, closed, lambda: jax.make_jaxpr(lambda *again: call(*again))(*args))
     speed = "p" if function.role == "hamiltonian" else "v"
     labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *more.items())
               for path, _ in jax.tree.leaves_with_path(tree)]  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import carom
-from carom.bodies import shapes
+from carom.bodies import shapes, velocity
 from carom.bodies.world import World
 
 INERTIA = 0.5 * 2 * 0.3**2  # of the wheel
@@ -62,7 +62,7 @@ def test_a_pendulum_falls_to_its_stop_and_rests_there(dim):
     rod = shapes.Polygon.box(0.4, 0.02) if dim == 2 else shapes.Box(0.4, 0.02, 0.02)
     arm = world.add(rod, mass=1, position=[0.2, *[0.0] * (dim - 1)])
     about = {} if dim == 2 else {"axis": (0, 0, 1)}
-    world.joint("hinge", arm, None, at=[0.0] * dim, limits=(-0.1, 0.6), **about)  # space against the arm: the arm falls by 0.6
+    world.joint("hinge", arm, None, at=[0.0] * dim, limits=(-0.6, 0.1), **about)  # of the arm against space: it falls by 0.6
     run = world.solve(4e-3, 200)
     tip = run.body(arm).position[-1]
     assert np.all(run.v[-1] == 0)
@@ -80,6 +80,52 @@ def test_a_spring_in_a_hinge_swings_with_its_period_and_a_damper_takes_its_share
     assert error[2e-3] < error[4e-3] / 3.5 < 1e-3  # order 2
     run = _wheel(spin=1.0, damping=damping).solve(1e-3, 500)
     assert run.body("wheel").spin[-1] == pytest.approx(np.exp(-2 * decay * 0.5), rel=2e-3)  # order 1: the damper sees the start
+
+
+def _on_an_axle(kind, dim, sides, rate=0.0, **drive):
+    """Place and speed after 0.3 s of a body on a hinge about z or a slider along x, against space or a fixed body."""
+    world = World(gravity=[0.0] * dim)
+    round_ = shapes.Disc(0.3) if dim == 2 else shapes.Sphere(0.3)
+    axis = np.eye(3)[0 if kind == "slider" else 2]
+    moves = {"velocity": rate * axis[:dim]} if kind == "slider" else {"spin": rate if dim == 2 else rate * axis}
+    named = {"body": world.add(round_, mass=2, name="body", **moves), "fixed": world.fix(round_.at([9.0] * dim)), "space": None}
+    along = {} if dim == 2 and kind == "hinge" else {"axis": axis[:dim]}
+    world.joint(kind, *(named[side] for side in sides), at=[0.0] * dim, **along, **drive)
+    run = world.solve(1e-2, 30).body("body")
+    if kind == "slider":
+        return run.position[-1, 0], run.velocity[-1, 0]
+    turned = run.orientation[-1]
+    angle = turned if dim == 2 else 2 * np.arctan2(turned[3], turned[0])
+    return float(angle), float(run.spin[-1] if dim == 2 else run.spin[-1, 2])
+
+
+@pytest.mark.parametrize("kind", ["hinge", "slider"])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_body_against_space_moves_along_its_axis_on_whichever_side_space_is_named(kind, dim):
+    """Motor, stops and spring; between two bodies it is b against a, so the other order turns the sign."""
+    for sides, sign in ((("body", "space"), 1), (("space", "body"), 1), (("fixed", "body"), 1), (("body", "fixed"), -1)):
+        place, rate = _on_an_axle(kind, dim, sides, speed=3.0)
+        assert place == pytest.approx(sign * (0.3 - 0.005) * 3, abs=1e-9)  # half the speed in the step in which the motor starts
+        assert rate == pytest.approx(3.0 * sign, abs=1e-9)
+        place, rate = _on_an_axle(kind, dim, sides, rate=2.0, limits=(-0.1, 0.2))
+        assert place == pytest.approx(0.2 if sign > 0 else 0.1, abs=1e-9) and rate == pytest.approx(0.0, abs=1e-9)
+        assert np.sign(_on_an_axle(kind, dim, sides, stiffness=1.0, rest=0.5)[0]) == sign
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_motor_that_meets_its_stop_pushes_at_once(dim, monkeypatch):
+    """To hold its speed there has no solution, and the search for one took seconds in each step."""
+    monkeypatch.setattr(velocity, "solve_friction", None)  # the long search: it is not needed
+    for kind in ("hinge", "slider"):
+        place, rate = _on_an_axle(kind, dim, ("body", "space"), speed=3.0, strength=50.0, limits=(-0.1, 0.2))
+        assert place == pytest.approx(0.2, abs=1e-9) and rate == pytest.approx(0.0, abs=1e-9)
+
+
+def test_joints_of_space_with_itself_are_refused():
+    world = World(gravity=(0, 0))
+    world.add(shapes.Disc(0.3), mass=2)
+    with pytest.raises(carom.InputError, match="joins 'space' to itself"):
+        world.joint("hinge", None, None, at=(0, 0))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_taut_rope_stretches_by_the_order_of_the_method_only():
 def test_a_motor_turns_at_its_speed_and_a_table_shakes():
     world = World(gravity=(0.0, 0.0))
     wheel = world.add(shapes.Disc(0.3), mass=2)
-    world.joint("hinge", wheel, None, at=(0, 0), speed=-3.0)  # of space against the wheel
+    world.joint("hinge", wheel, None, at=(0, 0), speed=3.0)  # of the wheel against space
     assert np.allclose(world.solve(1e-2, 20).body(wheel).spin[1:], 3.0, atol=1e-12)
     world = World(gravity=(0.0, -10.0))
     table = world.prescribe(shapes.HalfPlane(), motions.Shaking((0, 1e-3), 5.0))

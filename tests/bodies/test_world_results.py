@@ -123,6 +123,7 @@ def test_contacts_and_runs_are_labelled_tables(run):
     assert len(table) == len(run.contacts) and set(table.a) == {"floor"} and set(table.b) == {"box"}
     assert np.array_equal(table["impulse.y"], run.contacts.impulse[:, 1])
     labelled = run.to_xarray()
+    assert all(array.dtype.kind != "U" for array in labelled.variables.values())  # zarr has no lasting format for such texts
     assert np.array_equal(labelled.position.sel(body="box").values, run.body("box").position)
     assert labelled.sizes["step"] == 40 and np.array_equal(run.contacts.to_xarray().impulse.values, run.contacts.impulse)
     assert len(run.contacts.between("box", "floor")) == len(run.contacts) == len(run.contacts.of("box"))

@@ -171,6 +171,22 @@ def test_a_foreign_store_is_refused(serial, tmp_path):
         carom.load(out)
 
 
+@pytest.mark.parametrize("what", ["model", "measure"])
+def test_a_store_made_with_other_captured_numbers_is_another_sweep(what, tmp_path):
+    """The functions have the same names and the same code."""
+
+    def again(number):
+        model = lambda gravity=9.81: carom.models.particle(gravity=gravity, mass=number)  # noqa: E731
+        measure = lambda run: {"x": number * run.q[-1, 0]}  # noqa: E731
+        own = {"model": model} if what == "model" else {"model": "particle", "measure": measure}
+        return carom.sweep(grid={"gravity": [1.0]}, out=tmp_path / "s.zarr", workers=0, **own, **{**OPTIONS, "num_steps": 5})
+
+    first = again(1.0)
+    assert again(1.0).equals(first)  # control: it is known again
+    with pytest.raises(carom.InputError, match=f"another sweep: {what} differs"):
+        again(2.0)
+
+
 def test_values_by_text():
     assert parse_values("mass=1,2,4") == ("mass", [1, 2, 4]) and isinstance(parse_values("n=3,4")[1][0], int)
     assert parse_values("g=0:1:5") == ("g", [0.0, 0.25, 0.5, 0.75, 1.0])
@@ -186,8 +202,13 @@ def test_from_the_command_line(tmp_path):
     assert result.exit_code == 0 and result.stdout.endswith("s.zarr: 8 ok\n"), result.stderr
     assert json.loads(xr.open_zarr(tmp_path / "s.zarr", consolidated=False).attrs["carom"])["kind"] == "sweep"
     for wrong, message in [(("--vary", "gravty=1,2"), "has no 'gravty'"), (("--vary", "gravity"), "NAME=a,b,c")]:
-        result = call(*wrong, "--out", str(tmp_path / "t.zarr"))
-        assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
+        for where in (("--out", str(tmp_path / "t.zarr")), ()):  # without --out, what is varied is looked at all the same
+            result = call(*wrong, *where)
+            assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
+    result = call("--vary", "gravity=1,2")
+    assert result.exit_code == 2 and "say where the results go: --out particle.zarr" in result.stderr
+    result = call("--out", str(tmp_path / "t.zarr"))
+    assert result.exit_code == 2 and "there is nothing to vary" in result.stderr
 
 
 def test_progress_tells_rate_and_time_left(capsys):

@@ -52,3 +52,36 @@ def test_what_is_preserved_depends_on_the_system():
     assert "symplectic" not in declared(carom.VariationalCollision(), lossy)
     assert "symplectic" not in declared(carom.VariationalCollision(elastic="reflection"), elastic)
     assert "non-penetration" not in declared(carom.MoreauJean(), elastic)
+
+
+def test_a_peg_between_two_points_of_the_grid_is_told():
+    """No gap is negative on the grid, nor halfway, where MoreauJean looks: the body is 0.0075 before the peg and behind it."""
+    peg = carom.Contact(lambda q: ((q[0] - 0.5) ** 2 + (q[1] - 0.5) ** 2) ** 0.5 - 0.005, name="peg")
+    system = carom.System(FREE, [peg])
+    for method in (carom.MoreauJean(), carom.TimeDG(1, "-")):
+        run = carom.solve(system, method, [0.0125, 0.5], [3.0, 0.0], dt=0.01, num_steps=40)
+        assert run.smallest_gap.min() > 0.002 and len(run.impacts) == 0
+        (told,) = run.caveats
+        assert "'peg' was passed through within a step: its gap is -0.00" in told and "after t = 0.16" in told
+    beside = carom.solve(system, carom.MoreauJean(), [0.0125, 0.5051], [3.0, 0.0], dt=0.01, num_steps=40)
+    assert beside.caveats == ()  # control: 1e-4 beside it
+
+
+def test_a_way_that_is_bent_around_an_obstacle_did_not_pass_through_it():
+    """On a circle around a disc, 1e-4 away, with steps whose chords cut it by 1.2e-3: control of what counts as passed."""
+    disc = carom.Contact(lambda q: (q[0] ** 2 + q[1] ** 2) ** 0.5 - 0.9999, name="disc")
+    system = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, [disc])
+    run = carom.solve(system, carom.TimeDG(2, "-"), [1.0, 0.0], [0.0, 1.0], dt=0.1, num_steps=30)
+    assert len(run.impacts) == 0 and run.caveats == ()
+
+
+def test_energies_beyond_all_numbers_and_masses_that_vanish_are_told():
+    stiff = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * 1e5 * q @ q)
+    run = carom.solve(stiff, carom.VariationalCollision(carom.Trapezoidal()), [1.0], [0.0], dt=0.01, num_steps=200)
+    assert run.status.ok and not np.isfinite(run.energy).all()
+    assert re.search(r"the energy (is beyond all numbers|grew)", run.caveats[0])
+    fading = carom.System(lambda q, v: 0.5 * (1 - q[0]) * v @ v)  # t = ⅔ (1 − (1 − q)^(3/2)): it ends at t = ⅔
+    run = carom.solve(fading, carom.Variational(carom.Midpoint()), [0.0], [1.0], dt=0.01, num_steps=300, throw=False)
+    assert not run.status.ok or any("the kinetic energy is negative" in told for told in run.caveats)
+    before = carom.solve(fading, carom.Variational(carom.Midpoint()), [0.0], [1.0], dt=0.01, num_steps=60)
+    assert before.caveats == ()

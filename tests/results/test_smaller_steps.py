@@ -158,3 +158,13 @@ def test_on_rotations_with_a_contact():
     np.testing.assert_allclose(found, reference.q[1:-1], atol=2e-4)
     away = np.abs(t - reference.impacts.t[0]) > 0.02
     np.testing.assert_allclose(run.dense.v(t)[away], reference.v[1:-1][away], atol=5e-4)
+
+
+@pytest.mark.parametrize("method", [carom.MoreauJean(), carom.TimeDG(1), carom.Hybrid(contact=carom.MoreauJean())], ids=str)
+def test_a_block_at_rest_is_held_by_its_weight(method):
+    """With MoreauJean by impulses at the ends of steps alone, of which the mean is shown; to rounding, since each is h m g."""
+    floor = carom.Contact(lambda q: q[0], restitution=0.0)
+    run = carom.solve(carom.System(lambda q, v: 1.5 * v @ v - 30.0 * q[0], [floor]), method, [0.2], [0.0], dt=0.01, num_steps=40)
+    assert np.allclose(run.dense.force([0.3, 0.333, 0.39])[:, 0], 30.0, atol=1e-9)
+    assert np.allclose(run.dense.force([0.05, 0.1])[:, 0], 0.0, atol=1e-9)  # control: in flight there is none
+    np.testing.assert_allclose(run.contact_forces[32, 0], 30.0, atol=1e-9)

@@ -351,6 +351,9 @@ FUNCTIONS = {
 
 GAPS = {
     "abs": (lambda: gap(lambda q: jnp.abs(q[1])), r"contact 0 \('floor'\) does not become negative.*negative inside"),
+    "abs, elsewhere": (lambda: gap(lambda q: jnp.abs(q[1] - 0.3)), "does not become negative beyond its zero"),
+    "distance from a point": (lambda: gap(lambda q: jnp.linalg.norm(q - 0.2)), "does not become negative beyond its zero"),
+    "square, elsewhere": (lambda: gap(lambda q: (q @ q - 0.3) ** 2), "does not become negative beyond its zero"),
     "maximum": (lambda: gap(lambda q: jnp.maximum(q[1], 0.0)), "does not become negative beyond its zero"),
     "a square": (lambda: gap(lambda q: q[1] ** 2), "does not become negative beyond its zero"),
     "a distance to a point": (lambda: gap(lambda q: jnp.sqrt(q @ q)), "does not become negative beyond its zero"),

@@ -3,8 +3,13 @@ compiled again."""
 
 import functools
 import gc
+import importlib
+import itertools
+import os
 import pickle
+import random
 import sys
+import time
 import timeit
 import types
 
@@ -307,3 +312,96 @@ def test_installed_packages_are_constant_and_modules_of_ones_own_are_not(tmp_pat
     my_constants.g = 3.0
     assert freeze(function) is not before and float(before(q=1.0)) == pytest.approx(2 * np.sin(1.0))
     sys.modules.pop("my_constants")
+
+
+def test_modules_that_a_function_imports_when_it_runs_count(tmp_path, monkeypatch):
+    """Also by a name that is written as a text."""
+    (tmp_path / "my_planet.py").write_text("g = 2.0\nh = 2.0\nunused = 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def whole(q):
+        import my_planet  # pyright: ignore[reportMissingImports]
+
+        return my_planet.g * q
+
+    def part(q):
+        from my_planet import g  # pyright: ignore[reportMissingImports]
+
+        return g * q
+
+    planet = importlib.import_module("my_planet")
+
+    def by_name(q):
+        return getattr(planet, "g") * q  # noqa: B009
+
+    for function in (whole, part, by_name):
+        sys.modules["my_planet"].g = 2.0
+        before = freeze(function)
+        sys.modules["my_planet"].unused += 1
+        assert freeze(function) is before and before.unchanged()
+        sys.modules["my_planet"].g = 3.0
+        assert freeze(function) is not before and freeze(function)(q=1.0) == 3.0
+        assert before.unchanged() is (function is by_name)  # the module was copied there; in the others it is the module itself
+    sys.modules.pop("my_planet")
+
+
+def reads_a_file(q, v):
+    with open(__file__) as file:
+        return 0.5 * v @ v - len(file.read()) * q[1]
+
+
+class Documented:
+    """One method opens files, and no other calls it."""
+
+    def lagrangian(self, q, v):
+        return 0.5 * v @ v - q[1]
+
+    def save(self, path):
+        with open(path, "w") as file:
+            file.write("9.81")
+
+
+@pytest.mark.parametrize(
+    ("lagrangian", "how"),
+    [
+        (lambda q, v: 0.5 * v @ v - globals()["gravity"] * q[1], "calls globals"),
+        (lambda q, v: 0.5 * v @ v - eval("gravity") * q[1], "calls eval"),
+        (lambda q, v: 0.5 * v @ v - float(os.environ.get("GRAVITY", 1)) * q[1], r"reads os\.environ"),
+        (lambda q, v: 0.5 * v @ v - np.loadtxt(["9.81"]) * q[1], r"reads np\.loadtxt"),
+        (reads_a_file, "calls open"),
+    ],
+)
+def test_ways_to_values_that_cannot_be_seen_are_refused(lagrangian, how):
+    with pytest.raises(carom.InputError, match=f"the lagrangian {how}: what it finds there cannot be seen"):
+        fall(carom.System(lagrangian, [FLOOR]))
+
+
+def test_control_a_method_that_is_not_called_may_open_files():
+    assert not freeze(Documented().lagrangian).unseen and freeze(Documented().save).unseen == "calls open"
+
+
+RANDOM, COUNT = np.random.default_rng(0), itertools.count()
+
+
+@pytest.mark.parametrize(
+    "force",
+    [
+        lambda q: np.random.normal() * q,
+        lambda q: RANDOM.normal(size=2) * q,
+        lambda q: random.random() * q,
+        lambda q: time.perf_counter() * q,
+        lambda q: jax.jit(lambda q: q * RANDOM.normal())(q),
+        lambda q: next(COUNT) * q,
+    ],
+)
+def test_a_force_that_is_another_one_each_time_is_refused(force):
+    """It would be one constant for the whole run."""
+    with pytest.raises(carom.InputError, match="the force is another one each time it is asked"):
+        fall(carom.System(lambda q, v: 0.5 * v @ v, force=force))
+
+
+def test_control_a_table_of_noise_and_a_seed_are_the_same_each_time():
+    noise = np.random.default_rng(0).normal(size=50)
+    table = carom.System(lambda q, v: 0.5 * v @ v, force=lambda t: jnp.interp(t, np.arange(50) * 0.01, noise) * jnp.ones(2))
+    seeded = carom.System(lambda q, v: 0.5 * v @ v, force=lambda q: np.random.default_rng(3).normal(size=2) + 0 * q)
+    assert fall(table)[1].status.ok and fall(seeded)[1].status.ok

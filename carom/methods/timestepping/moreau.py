@@ -74,6 +74,10 @@ class MoreauJean(Timestepping):
     def nodes(self) -> np.ndarray:
         return np.zeros(1)  # positions are straight, velocities constant within a step
 
+    @property
+    def pushes_at_ends(self) -> bool:
+        return True
+
     def refuses(self, needs: frozenset[str]) -> str | None:
         if "massless" in needs and float(self.theta) != 1.0:
             return "directions without mass take the implicit rule, MoreauJean(theta=1)"
