@@ -159,32 +159,48 @@ def shares(run: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.bincount(cell, minlength=8) / len(y), np.full(8, 1 / 8)  # by symmetry all eight have the same volume
 
 
-def returns(run: Any, radii: np.ndarray) -> np.ndarray:
-    """Mean times between visits to balls around the first state, in (y, φ, ψ) with angles modulo 2π."""
+def disk_surface(run: Any) -> np.ndarray:
+    """The disk on its energy surface: (y, φ, ψ), from the first state, angles modulo 2π."""
     psi = np.arctan2(np.sqrt(TURNING) * run.v[:, 3], np.sqrt(MASS + INERTIA) * run.v[:, 2])
-    away = np.stack([run.q[:, 1] - run.q[0, 1], run.q[:, 3] - run.q[0, 3], psi - psi[0]])
-    away[1:] = np.mod(away[1:] + np.pi, 2 * np.pi) - np.pi
-    r = np.sqrt(np.sum(away**2, axis=0))
-    inside = r[:, None] < radii
+    return np.stack([run.q[:, 1] - run.q[0, 1], _angle(run.q[:, 3] - run.q[0, 3]), _angle(psi - psi[0])])
+
+
+def ball_surface(run: Any) -> np.ndarray:
+    """The ball on its energy surface: (x, y, direction), from the first state."""
+    direction = np.arctan2(run.v[:, 1], run.v[:, 0])
+    return np.stack([run.q[:, 0] - run.q[0, 0], run.q[:, 1] - run.q[0, 1], _angle(direction - direction[0])])
+
+
+def _angle(x: np.ndarray) -> np.ndarray:
+    return np.mod(x + np.pi, 2 * np.pi) - np.pi
+
+
+def returns(away: np.ndarray, t: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    """Mean times between visits to balls around the first state."""
+    inside = np.sqrt(np.sum(away**2, axis=0))[:, None] < radii
     visits = np.sum(inside[1:] & ~inside[:-1], axis=0)
-    return run.t[-1] / np.maximum(visits, 1)
+    return t[-1] / np.maximum(visits, 1)
 
 
-def recurrence_rows(full: bool) -> tuple[list[Row], Any]:
-    steps = 200_000 if full else 20_000
-    start = np.array([0.0, 0.1, 0.0, 0.9])
-    v0 = np.array([1.5 * np.cos(0.9), 1.5 * np.sin(0.9), 1.5, 0.6])
-    run = solve(DISK, METHOD, start, v0, dt=0.02, num_steps=steps)
+RADII = np.geomspace(1.0, 0.125, 4)
+
+
+def recurrence_rows(full: bool) -> tuple[list[Row], tuple[Any, dict[str, np.ndarray]]]:
+    steps, speed = 200_000 if full else 20_000, 1.5
+    v0 = speed * np.array([np.cos(0.9), np.sin(0.9), 1.0, 0.6 / speed])
+    run = solve(DISK, METHOD, [0.0, 0.1, 0.0, 0.9], v0, dt=0.02, num_steps=steps)
+    ball = solve(ROLLING_BALL, METHOD, *lift_ball(np.array([0.2, 0.3, 0.9, -1.4])), dt=0.02, num_steps=steps)
+    times = {"disk": returns(disk_surface(run), run.t, RADII), "ball": returns(ball_surface(ball), ball.t, RADII)}
+    told = {name: ", ".join(f"r = {r:.2f}: {t:.1f} s" for r, t in zip(RADII, found, strict=True)) for name, found in times.items()}
+    often = Band(0.0, float(run.t[-1]) / 10, "ten visits at least, in the time of the run")
     found, expected = shares(run)
-    radii = np.geomspace(1.0, 0.125, 4)
-    times = returns(run, radii)
+    slope = float(np.polyfit(np.log(RADII), np.log(times["ball"]), 1)[0])
     return [
         state(
             "the disk in a channel returns to every neighbourhood of its first state that was tried",
-            f"{run.t[-1]:.0f} s, {len(run.impacts)} impacts; mean times between visits in (y, φ, ψ): "
-            + ", ".join(f"r = {r:.2f}: {t:.1f} s" for r, t in zip(radii, times, strict=True)),
-            Band(0.0, float(run.t[-1]) / 10, "ten visits at least, in the time of the run"),
-            *times,
+            f"{run.t[-1]:.0f} s, {len(run.impacts)} impacts; mean times between visits in (y, φ, ψ): {told['disk']}",
+            often,
+            *times["disk"],
         ),
         state(
             "it is not ergodic: an invariant volume does not mean that all of it is visited",
@@ -192,7 +208,50 @@ def recurrence_rows(full: bool) -> tuple[list[Row], Any]:
             Band(0.05, 1.0, "the largest deviation from 12.5 %; 342 and more impacts would leave 3 % of an ergodic one, 1/√n"),
             float(np.max(np.abs(found - expected))),
         ),
-    ], (run, radii, times)
+        state(
+            "so does the ball on its table, in (x, y, direction)",
+            f"{ball.t[-1]:.0f} s, {len(ball.impacts)} impacts; mean times between visits: {told['ball']}",
+            often,
+            *times["ball"],
+        ),
+        state(
+            "the smaller the neighbourhood, the rarer: as r^(−2), where a motion fills a volume, or r^(−1), where it fills a torus",
+            f"r^{slope:.2f}",
+            Band(-2.4, -0.6, "a ball of radius r in three dimensions has the cross-section r², a torus in it r"),
+            slope,
+        ),
+    ], (run, times)
+
+
+ENERGY = 1.74  # of balls that are drawn from the surface of the one above: the half plane x < −1.74 is out of reach
+
+
+def pauses(count: int) -> np.ndarray:
+    """Times between impacts of balls drawn from their energy surface by its invariant volume, dx dy d(direction): 20 s of each."""
+    random, found = np.random.default_rng(8), []
+    while len(found) < count:
+        x, y = random.uniform(-TABLE, TABLE, 2)
+        kinetic, direction = ENERGY + SLOPE * x, random.uniform(0.0, 2 * np.pi)
+        if np.hypot(x, y) < TABLE and kinetic > 0:
+            speed = np.sqrt(2 * kinetic / (1 + BALL))
+            z = np.array([x, y, speed * np.cos(direction), speed * np.sin(direction)])
+            run = solve(ROLLING_BALL, METHOD, *lift_ball(z), dt=0.02, num_steps=1000, max_impacts=4000)
+            found.append(np.diff(run.impacts.t))
+    return np.concatenate(found)
+
+
+def zeno_row(times: np.ndarray, count: int) -> Row:
+    """Impacts that accumulate would show as pauses whose share does not vanish with their length."""
+    short = np.geomspace(0.1, 0.8, 7)
+    share = np.array([np.mean(times < e) for e in short])
+    slope = float(np.polyfit(np.log(short), np.log(share), 1)[0])
+    return state(
+        "impacts do not accumulate: pauses shorter than ε are as rare as ε²",
+        f"ε^{slope:.2f}, {100 * share[-1]:.1f} % below {short[-1]:g} s to {100 * share[0]:.2f} % below {short[0]:g} s, of "
+        f"{len(times)} pauses of {count} balls; the shortest {times.min():.1e} s",
+        Band(1.5, 2.5, "an impact at the angle β has the weight sin β dβ, and the pause after it is ∼ sin β"),
+        slope,
+    )
 
 
 def ellipse_counts(lanes: int, torque_free: bool, spread: float = 1e-3) -> np.ndarray:
@@ -227,22 +286,25 @@ def rolling_volume(full: bool, draw: Path | None) -> list[Row]:
     """The chapter."""
     rows = volume_rows(full)
     more, picture = recurrence_rows(full)
+    balls = 600 if full else 100
+    more.append(zeno_row(pauses(balls), balls))
     last, counts = ellipse_rows(400 if full else 40)
     if draw:
-        _draw(draw, picture, counts)
+        _draw(draw, *picture, counts)
     return [*rows, *more, *last]
 
 
-def _draw(draw: Path, picture: Any, counts: dict[str, np.ndarray]) -> None:
-    run, radii, times = picture
+def _draw(draw: Path, run: Any, times: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> None:
     figure, ((left, middle, right),) = axes(1, 3, size=(4.4, 3.6))
     some = slice(None, None, max(1, len(run.t) // 8000))
     left.plot(np.mod(run.q[some, 3], 2 * np.pi), run.q[some, 1], ",")
     left.set(xlabel="heading φ", ylabel="y", title="a disk in a channel: where it has been")
-    middle.loglog(radii, times, "o-")
-    middle.set(xlabel="radius of the ball", ylabel="mean time between visits", title="recurrence")
+    for name, found in times.items():
+        middle.loglog(RADII, found, "o-", label=name)
+    middle.set(xlabel="radius of the neighbourhood", ylabel="mean time between visits", title="recurrence")
     middle.xaxis.set_minor_formatter(NullFormatter())
-    middle.set_xticks(radii, [f"{r:g}" for r in radii])
+    middle.set_xticks(RADII, [f"{r:g}" for r in RADII])
+    middle.legend()
     most = max(int(c.max()) for c in counts.values())
     for name, c in counts.items():
         right.hist(c, np.arange(10, most + 2) - 0.5, density=True, alpha=0.6, label=name)
