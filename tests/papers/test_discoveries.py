@@ -216,9 +216,14 @@ def test_the_ball_keeps_volume_through_an_impact():
 
 
 def test_pauses_that_do_not_vanish_are_noticed():
-    u = np.random.default_rng(4).uniform(size=20_000)
-    verdicts = [rolling_volume.zeno_row(2.0 * times, 1).verdict for times in (np.sqrt(u), u, 1e-6**u)]
-    assert verdicts == [HOLDS, FAILS, FAILS]  # ε², ε, and bounces that accumulate: as many in every decade of ε
+    u, w = np.random.default_rng(4).uniform(size=(2, 4000))
+
+    def verdicts(first, later):
+        return [row.verdict for row in rolling_volume.zeno_rows(2.5 * np.stack([first, later], axis=1))]
+
+    assert verdicts(np.sqrt(u), np.sqrt(w)) == [HOLDS, HOLDS]
+    assert verdicts(np.sqrt(u), w) == [FAILS, FAILS]  # more of them than before, and as rare as ε only
+    assert verdicts(1e-6**u, 1e-6**w) == [HOLDS, FAILS]  # bounces that accumulate: as many in every decade of ε
 
 
 def test_returns_are_counted():

@@ -194,7 +194,8 @@ def recurrence_rows(full: bool) -> tuple[list[Row], tuple[Any, dict[str, np.ndar
     told = {name: ", ".join(f"r = {r:.2f}: {t:.1f} s" for r, t in zip(RADII, found, strict=True)) for name, found in times.items()}
     often = Band(0.0, float(run.t[-1]) / 10, "ten visits at least, in the time of the run")
     found, expected = shares(run)
-    slope = float(np.polyfit(np.log(RADII), np.log(times["ball"]), 1)[0])
+    filled = kac_times(ball)
+    visits, expected_visits = ball.t[-1] / times["ball"], ball.t[-1] / filled
     return [
         state(
             "the disk in a channel returns to every neighbourhood of its first state that was tried",
@@ -209,49 +210,73 @@ def recurrence_rows(full: bool) -> tuple[list[Row], tuple[Any, dict[str, np.ndar
             float(np.max(np.abs(found - expected))),
         ),
         state(
-            "so does the ball on its table, in (x, y, direction)",
-            f"{ball.t[-1]:.0f} s, {len(ball.impacts)} impacts; mean times between visits: {told['ball']}",
-            often,
-            *times["ball"],
-        ),
-        state(
-            "the smaller the neighbourhood, the rarer: as r^(−2), where a motion fills a volume, or r^(−1), where it fills a torus",
-            f"r^{slope:.2f}",
-            Band(-2.4, -0.6, "a ball of radius r in three dimensions has the cross-section r², a torus in it r"),
-            slope,
+            "the ball on its table returns as often as if it filled its energy surface, every V/(π r² |u|) (Kac)",
+            f"{ball.t[-1]:.0f} s, {len(ball.impacts)} impacts; in (x, y, direction) {told['ball']}; by Kac's lemma "
+            + ", ".join(f"{t:.1f} s" for t in filled),
+            Band(-4.0, 4.0, "numbers of visits, in standard deviations of a Poisson count"),
+            *((visits - expected_visits) / np.sqrt(expected_visits)),
         ),
     ], (run, times)
 
 
-ENERGY = 1.74  # of balls that are drawn from the surface of the one above: the half plane x < −1.74 is out of reach
+def kac_times(ball: Any) -> np.ndarray:
+    """Mean times between visits for a motion that fills its energy surface: the volume of that, dx dy d(direction), over the flux
+    π r² |u| into a ball of radius r that is passed at the speed u."""
+    (x, _), (vx, vy) = ball.q[0, :2], ball.v[0, :2]
+    speed, pull = np.hypot(vx, vy), SLOPE / (1 + BALL)
+    edge = min(TABLE, 0.5 * (1 + BALL) * speed**2 / SLOPE - x)  # the ball turns back at x = −edge
+    area = np.pi * TABLE**2 - (TABLE**2 * np.arccos(edge / TABLE) - edge * np.sqrt(TABLE**2 - edge**2))
+    u = np.hypot(speed, pull * vy / speed**2)  # direction′ = −(pull/speed) sin(direction)
+    return 2 * np.pi * area / (np.pi * RADII**2 * u)
 
 
-def pauses(count: int) -> np.ndarray:
-    """Times between impacts of balls drawn from their energy surface by its invariant volume, dx dy d(direction): 20 s of each."""
-    random, found = np.random.default_rng(8), []
+LATER = 10  # impacts between the two pauses that are compared
+EARLY = 1e-4  # a start that has just left the edge
+
+
+def pauses(count: int, energy: float = 1.74) -> np.ndarray:
+    """Balls that leave the edge at the angle β with the weight sin β dβ and their speed, the flux of the invariant volume: times to
+    their next impact, and those after ten more."""
+    random, found, pull = np.random.default_rng(8), [], SLOPE / (1 + BALL)
+    most = np.sqrt(2 * (energy + SLOPE * TABLE) / (1 + BALL))
     while len(found) < count:
-        x, y = random.uniform(-TABLE, TABLE, 2)
-        kinetic, direction = ENERGY + SLOPE * x, random.uniform(0.0, 2 * np.pi)
-        if np.hypot(x, y) < TABLE and kinetic > 0:
-            speed = np.sqrt(2 * kinetic / (1 + BALL))
-            z = np.array([x, y, speed * np.cos(direction), speed * np.sin(direction)])
-            run = solve(ROLLING_BALL, METHOD, *lift_ball(z), dt=0.02, num_steps=1000, max_impacts=4000)
-            found.append(np.diff(run.impacts.t))
-    return np.concatenate(found)
+        place, cosine, chance = random.uniform(0, 2 * np.pi), random.uniform(-1, 1), random.uniform(0, most)
+        x, kinetic = TABLE * np.cos(place), energy + SLOPE * TABLE * np.cos(place)
+        if kinetic <= 0 or chance > (speed := np.sqrt(2 * kinetic / (1 + BALL))):
+            continue
+        away = place + np.arccos(cosine) + np.pi / 2  # β from the tangent, inwards
+        v = speed * np.array([np.cos(away), np.sin(away)])
+        q = np.array([x, TABLE * np.sin(place)]) + EARLY * v + np.array([0.5 * pull * EARLY**2, 0.0])
+        z = np.concatenate([q, v + np.array([pull * EARLY, 0.0])])
+        run = solve(ROLLING_BALL, METHOD, *lift_ball(z), dt=0.02, num_steps=10_000, max_impacts=LATER + 1)
+        t = run.impacts.t
+        if len(t) > LATER:
+            found.append((t[0] + EARLY, t[LATER] - t[LATER - 1]))
+    return np.array(found)
 
 
-def zeno_row(times: np.ndarray, count: int) -> Row:
-    """Impacts that accumulate would show as pauses whose share does not vanish with their length."""
-    short = np.geomspace(0.1, 0.8, 7)
-    share = np.array([np.mean(times < e) for e in short])
-    slope = float(np.polyfit(np.log(short), np.log(share), 1)[0])
-    return state(
-        "impacts do not accumulate: pauses shorter than ε are as rare as ε²",
-        f"ε^{slope:.2f}, {100 * share[-1]:.1f} % below {short[-1]:g} s to {100 * share[0]:.2f} % below {short[0]:g} s, of "
-        f"{len(times)} pauses of {count} balls; the shortest {times.min():.1e} s",
-        Band(1.5, 2.5, "an impact at the angle β has the weight sin β dβ, and the pause after it is ∼ sin β"),
-        slope,
-    )
+def zeno_rows(times: np.ndarray) -> list[Row]:
+    """Impacts that accumulate would show as pauses that become shorter from impact to impact."""
+    first, later = (times < 0.8).sum(axis=0)
+    short = np.geomspace(0.2, 0.8, 7)
+    share = np.array([np.mean(times[:, 1] < e) for e in short])
+    slope = float(np.polyfit(np.log(short), np.log(np.maximum(share, 1e-9)), 1)[0])
+    return [
+        state(
+            "impacts do not accumulate: after ten of them short pauses are as rare as before",
+            f"below 0.8 s: {first} and {later} of {len(times)}, drawn by the flux of the invariant volume; the shortest "
+            f"{times[:, 0].min():.2g} and {times[:, 1].min():.2g} s",
+            Band(-4.0, 4.0, "the difference, in its standard deviations"),
+            float((later - first) / np.sqrt(max(later + first, 1))),
+        ),
+        state(
+            "and those shorter than ε as rare as ε²",
+            f"ε^{slope:.2f} after ten impacts, {100 * share[-1]:.1f} % below {short[-1]:g} s to {100 * share[0]:.2f} % below "
+            f"{short[0]:g} s",
+            Band(1.5, 2.5, "an impact at the angle β has the weight sin β dβ, and the pause after it is ∼ sin β"),
+            slope,
+        ),
+    ]
 
 
 def ellipse_counts(lanes: int, torque_free: bool, spread: float = 1e-3) -> np.ndarray:
@@ -286,8 +311,7 @@ def rolling_volume(full: bool, draw: Path | None) -> list[Row]:
     """The chapter."""
     rows = volume_rows(full)
     more, picture = recurrence_rows(full)
-    balls = 600 if full else 100
-    more.append(zeno_row(pauses(balls), balls))
+    more += zeno_rows(pauses(2000 if full else 500))
     last, counts = ellipse_rows(400 if full else 40)
     if draw:
         _draw(draw, *picture, counts)
