@@ -129,6 +129,22 @@ def test_a_name_once():
     assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
 
 
+NAMED_FILE = re.compile(r"(?<![\w/.])(?:carom|tests|benchmarks|docs|examples|tools)/[\w/.-]+\.(?:py|md|txt)")
+
+
+def test_files_that_are_named_exist():
+    """In the documentation and in docstrings: a reader who looks for them should find them."""
+    texts = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *FILES]
+    missing = [
+        f"{text.relative_to(ROOT)}: {name}"
+        for text in texts
+        for name in NAMED_FILE.findall(text.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert not missing
+    assert NAMED_FILE.findall("in `carom/nowhere.py`, not x/docs/a.md") == ["carom/nowhere.py"]  # control: it looks
+
+
 MOST_LINES, LONGEST_FUNCTION = 400, 60  # of a file; of a function, signature and docstring apart
 
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.calls import public
+from carom.diagnostics.measures import taken_step
 from carom.errors import InputError
 from carom.methods import replay
 from carom.methods.loop import Chunk
@@ -68,17 +69,11 @@ def _jacobian(method, system, params, q, p, t, dt) -> tuple[np.ndarray, int, boo
     The step is taken once, by a program of its own, and one more has its derivative along one direction: to differentiate along
     all of them at once, the step inside, takes five times as long to compile for a body that turns.
     """
-    taken = _taken(method, system, params, q, p, t, dt)
+    taken = taken_step(method, system, params, q, p, t, dt, MOST_IMPACTS)
     directions = jnp.eye(2 * p.shape[0] + 2)
     columns = [np.asarray(_column(method, system, params, taken, q, p, t, dt, direction)) for direction in directions]
     good = taken.status == OK and taken.steps == 1 and taken.num_impacts <= MOST_IMPACTS
     return np.stack(columns, axis=1), int(taken.num_impacts), bool(good)
-
-
-@eqx.filter_jit
-def _taken(method, system, params, q, p, t, dt) -> Chunk:
-    """What happens in the step."""
-    return replay.advanced(method, system, params, State(t, q, p), dt, 1, MOST_IMPACTS, None)
 
 
 @eqx.filter_jit

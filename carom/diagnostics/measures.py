@@ -11,11 +11,14 @@ import numpy as np
 from carom.calls import public
 from carom.errors import InputError
 from carom.methods import replay
+from carom.methods.loop import Chunk
 from carom.methods.method import Method, State
 from carom.named import Named, frozen
 from carom.results.solution import Solution, gaps_along
 from carom.running.solve import solve
 from carom.system.system import System
+
+MOST_IMPACTS = 64  # in one step
 
 
 @public
@@ -121,31 +124,44 @@ def gaps(solution: Solution) -> np.ndarray:
 def step_jacobian(system: System, method: Method, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
     """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it. On rotations both ends are seen in canonical coordinates
     (x, Dᵀp) of charts around them, see `carom.system.charts`."""
-    x = jnp.concatenate([jnp.asarray(q, float), jnp.asarray(p, float)])
-    size = np.shape(q)[0]
-    return np.asarray(_step_jacobian(method, frozen(system), params, x, size, jnp.asarray(dt, float), jnp.asarray(t, float)))
+    system, (q, p, t, dt) = frozen(system), (jnp.asarray(value, float) for value in (q, p, t, dt))
+    if "rotations" not in system.needs:
+        return np.asarray(_step_jacobian(method, system, params, jnp.concatenate([q, p]), q.shape[0], dt, t))
+    # The step once, by a program of its own, and one more for its derivative along one direction: all directions at once, with the
+    # step inside, take many times as long to compile for bodies that turn.
+    taken = taken_step(method, system, params, q, p, t, dt, MOST_IMPACTS)
+    directions = jnp.eye(2 * p.shape[0])
+    return np.stack([np.asarray(_canonical(method, system, params, taken, q, p, t, dt, x)) for x in directions], axis=1)
 
 
 @eqx.filter_jit
 def _step_jacobian(method, system, params, x, size: int, dt, t):
-    space = system.space if "rotations" in system.needs else None
+    def step(x):
+        state = replay.one_step(method, system, State(t, x[:size], x[size:]), dt, params)
+        return jnp.concatenate([state.q, state.p])
 
-    def step(q, p):
-        state = replay.one_step(method, system, State(t, q, p), dt, params)
-        return state.q, state.p
+    return jax.jacfwd(step)(x)
 
-    if space is None:
-        return jax.jacfwd(lambda x: jnp.concatenate(step(x[:size], x[size:])))(x)
-    here, n = x[:size], space.dim
-    there, _ = step(here, x[size:])
 
-    def canonical(y):
-        q, p = step(space.retract(here, y[:n]), space.chart_momentum(y[:n], y[n:]))
-        around = space.inverse_retract(jax.lax.stop_gradient(there), q)
+@eqx.filter_jit
+def taken_step(method, system, params, q, p, t, dt, most: int) -> Chunk:
+    """What happens in one step, with room for so many impacts."""
+    return replay.advanced(method, system, params, State(t, q, p), dt, 1, most, None)
+
+
+@eqx.filter_jit
+def _canonical(method, system, params, taken: Chunk, q, p, t, dt, direction):
+    """How the end of the step moves, in canonical coordinates around both ends."""
+    space, n = system.space, p.shape[0]
+
+    def step(y):
+        start = State(t, space.retract(q, y[:n]), space.chart_momentum(y[:n], p + y[n:]))
+        run = replay.run(method, system, params, start, dt, 1, MOST_IMPACTS, chunk=taken)
+        around = space.inverse_retract(taken.states[0, : q.shape[0]], run.q[-1])
         _, back = jax.vjp(lambda rates: space.chart_velocity(around, rates), jnp.zeros(n))
-        return jnp.concatenate([around, back(p)[0]])
+        return jnp.concatenate([around, back(run.p[-1])[0]])
 
-    return jax.jacfwd(canonical)(jnp.concatenate([jnp.zeros(n), x[size:]]))
+    return jax.jvp(step, (jnp.zeros(2 * n),), (direction,))[1]
 
 
 @public

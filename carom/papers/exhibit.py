@@ -99,13 +99,19 @@ def chosen(exhibits: Sequence[Exhibit], what: str) -> list[Exhibit]:
     return found
 
 
+HEAD = (
+    "Written by `carom reproduce`; not by hand. The page of the documentation is that of `carom reproduce all --full`; without "
+    "`--full` some runs are shorter, and the verdicts the same."
+)
+
+
 def table(results: Sequence[tuple[Exhibit, Sequence[Row], str | None]], page: str = "") -> str:
     """The verdicts as a Markdown page. Each result has the address of its picture, if it has one. What an earlier page says of
     other exhibits stays."""
     parts = _parts(page)
     for exhibit, rows, picture in results:
         parts.setdefault(exhibit.paper, {})[exhibit.name] = _section(exhibit, rows, picture)
-    lines = ["# The papers, reproduced", "", "Written by `carom reproduce`; not by hand.", ""]
+    lines = ["# The papers, reproduced", "", HEAD, ""]
     counts = _counts([line for sections in parts.values() for part in sections.values() for line in part])
     lines += [f"{sum(counts.values())} claims: {', '.join(f'{n} {v}' for v, n in counts.items())}.", ""]
     for paper, title in PAPERS.items():

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from carom.diagnostics import measured_order
-from carom.many.ensemble import ensemble
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import Galerkin, Trapezoidal
 from carom.models.particles import particle
 from carom.models.planar import star
 from carom.papers.exhibit import ANSWERED, UNCLEAR, Band, Exhibit, Row, axes, judge
 from carom.papers.misprints import discrete_energy_57, rectangle_rule, step_after_impact
+from carom.papers.star_walk import Walk, star_kick, walk
 
 TRAPEZOIDAL = VariationalCollision(Trapezoidal())  # pyright: ignore[reportCallIssue]
 FOURTH = VariationalCollision()
@@ -120,15 +120,15 @@ def star_energy(full: bool, draw: Path | None) -> list[Row]:
     runs = {"trapezoidal": TRAPEZOIDAL, "order 4": FOURTH}
     runs = {name: model.solve(method, num_steps=10**6, max_impacts=1500) for name, method in runs.items()}
     worst = {name: float(np.max(np.abs(run.energy_error))) for name, run in runs.items()}
-    impacts, variance, lanes = walk(100_000 if full else 500)
+    found = walk(100_000 if full else 500, 500 if full else 100)
     kick = star_kick(model.params, model.dt) / abs(float(runs["trapezoidal"].energy[0]))
     if draw:
         figure, row = axes(1, 3)
         for ax, (name, run) in zip(row[0], runs.items(), strict=False):
             ax.plot(run.t[::5], run.energy[::5], lw=0.4)
             ax.set(xlabel="time", ylabel="energy", title=f"star, {name} (Fig. 4)")
-        row[0][2].plot(impacts, variance, "o", ms=4, label=f"{lanes} stars")
-        row[0][2].plot(impacts, impacts / 3, label="n/3: a random walk")
+        row[0][2].plot(found.impacts, found.variance, "o", ms=4, label=f"{found.lanes:,} stars")
+        row[0][2].plot(found.impacts, found.steps / 3, label="(n − 5m/3)/3: a random walk")
         row[0][2].set(xlabel="impacts n", ylabel="variance of the energy / K²")
         row[0][2].legend()
         figure.savefig(draw, dpi=120)
@@ -140,55 +140,34 @@ def star_energy(full: bool, draw: Path | None) -> list[Row]:
             Band(kick, 1500 * kick, "fluctuates by more than one kick, and by less than 1500 kicks of one sign"),
             worst["trapezoidal"],
         ),
-        walk_row(impacts, variance, lanes),
+        walk_row(found),
     ]
 
 
-def star_kick(params: Any, dt: float) -> float:
-    """K = m (h g)²/8."""
-    return float(params["mass"] * (dt * params["gravity"]) ** 2 / 8)
-
-
-def walk_row(impacts: np.ndarray, variance: np.ndarray, lanes: int) -> Row:
-    """Which of the two: variance of the energy, in K², against the mean number of impacts. A random walk of kicks K (1 − 2α) with
-    α uniform has variance n/3, slope 1 in a double logarithm; an energy that stays near a conserved one has a slope of 0."""
-    late = impacts > impacts[-1] / 10
-    slope = float(np.polyfit(np.log(impacts[late]), np.log(variance[late]), 1)[0])
-    ratio = float(variance[-1] / (impacts[-1] / 3))
-    spread = 4 * float(np.sqrt(2 / lanes))  # four standard deviations of a variance from so many samples
-    walk = Band(1 - spread, 1 + spread, "slope 1, over a decade")
-    size = Band(0.97 - spread, 1.03 + spread, "n/3, to 3 % and four standard deviations of the sample")
+def walk_row(found: Walk) -> Row:
+    """Which of the two: the variance of the energy, in K², against n − 5m/3. A random walk of kicks K (1 − 2α) with α uniform has a
+    third of it, slope 1 in a double logarithm; an energy that stays near a conserved one has a slope of 0."""
+    slope, ratio = found.exponent, found.ratio
+    wide = max(0.03, 4 * found.ratio_error)
+    walks = Band(1 - 4 * found.exponent_error, 1 + 4 * found.exponent_error, "slope 1, over a decade")
+    size = Band(1 - wide, 1 + wide, "3 %, or four standard errors where stars are few")
     bounded = Band(-0.1, 0.1, "slope 0")
     answer, why = UNCLEAR, "neither grows as n nor stays"
-    if walk.holds(slope) and size.holds(ratio):
+    if walks.holds(slope) and size.holds(ratio):
         answer, why = ANSWERED, "a random walk, of kicks m(hg)²/8 (1 − 2α) with independent, uniform α"
     elif bounded.holds(slope):
         answer, why = ANSWERED, "a nearby energy is conserved: the variance does not grow"
     return Row(
         "§4.3: “It is not clear […] whether this is an indication of a nearby conserved energy […] or "
         "simply a fairly stable random walk”",
-        f"{lanes} stars of different spin: the variance of the energy grows as n^{slope:.2f} and is {ratio:.2f} of n/3 K² after "
-        f"{impacts[-1]:.0f} impacts, K = m(hg)²/8",
+        f"{found.lanes} stars of different spin: the variance of the energy grows as N^({slope:.3f} ± {found.exponent_error:.3f}) "
+        f"and is {ratio:.3f} ± {found.ratio_error:.3f} of N K²/3, K = m(hg)²/8, after {found.impacts[-1]:.0f} impacts; "
+        f"N = n − 5m/3 = {found.steps[-1]:.1f}, where m impacts share a step with the one before",
         answer,
         why,
-        f"random walk: exponent {walk.low:.2f} to {walk.high:.2f} and {size.low:.2f} to {size.high:.2f} of n/3 ({size.why}); "
-        "conserved: exponent "
-        f"{bounded.low} to {bounded.high}",
+        f"random walk: exponent {walks.low:.3f} to {walks.high:.3f}, 1 to four standard errors, and {size.low:.3f} to "
+        f"{size.high:.3f} of N/3 ({size.why}); conserved: exponent {bounded.low} to {bounded.high}",
     )
-
-
-def walk(lanes: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Mean number of impacts and variance of the change of energy in K², along an ensemble of stars of different spin;
-    `carom discover energy-walk --full` is the same with 10⁵ of them."""
-    model, steps = star(), 20_000
-    v0s = np.tile(model.v0, (lanes, 1))
-    v0s[:, 2] += np.random.default_rng(11).uniform(-1.0, 1.0, lanes)
-    run = ensemble(
-        model.system, TRAPEZOIDAL, np.array(model.q0), v0s, dt=model.dt, num_steps=steps, params=model.params, save=steps // 40
-    )
-    change = run.energy[run.ok] - run.energy_start[run.ok, None]
-    impacts = np.mean(run.impacts_so_far[run.ok], axis=0)
-    return impacts[1:], np.var(change, axis=0)[1:] / star_kick(model.params, model.dt) ** 2, int(np.sum(run.ok))
 
 
 def star_order(full: bool, draw: Path | None) -> list[Row]:

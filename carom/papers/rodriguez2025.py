@@ -29,8 +29,8 @@ def _ellipse(full: bool, draw: Path | None) -> list[Row]:
     if draw:
         figure, row = axes(1, 3)
         for ax, run, title in ((row[0][0], variant, "without torque"), (row[0][1], law, "by the law")):
-            ax.plot(run.q[:201, 0], run.q[:201, 1])
-            ax.set(xlabel="x", ylabel="y", title=f"{title} (Fig. 1)")
+            _draw_plate(ax, run)
+            ax.set(xlabel="x", ylabel="y", title=f"{title} (Fig. 1)", aspect="equal", ylim=(-0.2, 4.7))
         row[0][2].plot(variant.t, variant.energy, lw=0.6, label="without torque")
         row[0][2].plot(law.t, law.energy, lw=0.6, label="by the law")
         row[0][2].set(xlabel="time", ylabel="energy", title="Fig. 2")
@@ -56,6 +56,20 @@ def _ellipse(full: bool, draw: Path | None) -> list[Row]:
     return [*rows, tangent_e2()]
 
 
+def _draw_plate(ax: Any, run: Any) -> None:
+    """As in Fig. 1: the centre in black and the principal axes in red, both dashed, for two seconds; the plate itself."""
+    a, b = float(run.params["a"]), float(run.params["b"])
+    angle = np.linspace(0, 2 * np.pi, 97)
+    for *centre, turn in run.q[0:201:25]:
+        along, across = np.array([np.cos(turn), np.sin(turn)]), np.array([-np.sin(turn), np.cos(turn)])
+        rim = np.array(centre) + a * np.cos(angle)[:, None] * along + b * np.sin(angle)[:, None] * across
+        ax.plot(*rim.T, color="tab:blue", lw=0.8)
+        for axis in (a * along, b * across):
+            ax.plot(*np.array([np.subtract(centre, axis), np.add(centre, axis)]).T, "--", color="tab:red", lw=0.7)
+    ax.plot(run.q[:201, 0], run.q[:201, 1], "--", color="black", lw=1)
+    ax.axhline(0.0, color="black", lw=1)
+
+
 def _energy_row(run: Any, name: str, count: int) -> Row:
     """An impact at the fraction α of a step changes the energy by K (1 − 2α), K = m(hg)²/8."""
     start = float(abs(run.energy[0]))
@@ -79,8 +93,9 @@ def _pendulum(full: bool, draw: Path | None) -> list[Row]:
     better = model.solve(VariationalCollision(), dt=1e-3, num_steps=round(time / 1e-3))
     if draw:
         figure, row = axes(1, 2)
-        row[0][0].plot(short.t, short.q)
-        row[0][0].set(xlabel="time", ylabel="θ, φ", title="angles (Fig. 3)")
+        row[0][0].plot(short.t, short.q, label=["θ", "φ"])
+        row[0][0].set(xlabel="time", ylabel="angle", title="angles (Fig. 3)")
+        row[0][0].legend()
         row[0][1].plot(long.t, long.energy, lw=0.6, label="L at the left end, (+)")
         row[0][1].plot(better.t, better.energy, lw=0.6, label="order 4, symmetric")
         row[0][1].set(xlabel="time", ylabel="energy", title="energy (Fig. 4)")

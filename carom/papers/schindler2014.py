@@ -3,20 +3,30 @@
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from carom.diagnostics import measured_order
 from carom.methods.timestepping.moreau import MoreauJean
-from carom.methods.timestepping.time_dg import TimeDG
+from carom.methods.timestepping.time_dg import TimeDG, tableau
 from carom.models.balls import zeno_ball
 from carom.papers.exhibit import Band, Exhibit, Row, axes, judge
 from carom.papers.misprints import newton_law_20
 from carom.papers.studies import ROUNDING, Measurement, measure, problems
+from carom.running.solve import solve
+from carom.system.system import System
 
 METHODS = {"Algorithm 1.4, θ = 1 (Moreau–Jean)": (MoreauJean(1.0), 1), "Algorithm 3.4 (D−, degree 1)": (TimeDG(1, "-"), 2)}
 
 
 PLACES = {"4.2": "Fig. 5 “During free flight, the state”", "4.3": "Fig. 6 “During rest phase, the interaction”"}
 PLACES |= {"4.4": "Fig. 7 “For the combined analysis, the global error of state and interaction”"}
+# v and i of one method may have the same error: a wide line below a narrow, dashed one.
+STYLES: dict[str, Any] = {
+    "q": {"marker": ".", "lw": 1.2},
+    "v": {"marker": "s", "lw": 4.5, "alpha": 0.45, "ms": 5},
+    "i": {"marker": ".", "lw": 1.2, "ls": "--", "ms": 4},
+}
 
 
 def _convergence(key: str, figure: str, order_high: int):
@@ -28,11 +38,11 @@ def _convergence(key: str, figure: str, order_high: int):
             rows.append(
                 order_row(f"{PLACES[key]}: order {min(high, order_high)}, {name}", found, problem.measured, min(high, order_high))
             )
-            lines += [(f"{name}, {what}", found.dt, found.errors[what]) for what in problem.measured]
+            lines += [(f"{name}, {what}", what, found.dt, found.errors[what]) for what in problem.measured]
         if draw:
             canvas, ((ax,),) = axes(size=(6.0, 3.8))
-            for label, dt, errors in lines:
-                ax.loglog(dt, np.maximum(errors, 1e-17), ".-", label=label)
+            for label, what, dt, errors in lines:
+                ax.loglog(dt, np.maximum(errors, 1e-17), label=label, **STYLES[what])
             ax.set(xlabel="dt", ylabel="L1 error", title=f"{problem.about} ({figure})")
             canvas.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
             canvas.savefig(draw, dpi=120)
@@ -145,6 +155,76 @@ def _rest(full: bool, draw: Path | None) -> list[Row]:
     ]
 
 
+def _swing(q, v):
+    return 0.5 * v[0] ** 2 + jnp.cos(q[0])
+
+
+def _drag(q, v, t):
+    return jnp.array([-0.3 * v[0] * jnp.cos(q[0]) + 0.2 * jnp.cos(2 * t)])
+
+
+def _swing_rate(t: float, y: Any) -> list[float]:
+    return [y[1], -np.sin(y[0]) - 0.3 * y[1] * np.cos(y[0]) + 0.2 * np.cos(2 * t)]
+
+
+def _end_errors(method: TimeDG, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Of a driven and damped pendulum at t = 2, whose acceleration depends on all of q, v and t."""
+    from scipy.integrate import solve_ivp
+
+    exact = solve_ivp(_swing_rate, (0.0, 2.0), [1.0, 0.5], method="DOP853", rtol=1e-13, atol=1e-14).y[:, -1]
+    system, sizes, errors = System(_swing, force=_drag), [], []
+    for count in counts:
+        run = solve(system, method, [1.0], [0.5], dt=2.0 / count, num_steps=count)
+        sizes.append(2.0 / count)
+        errors.append(max(abs(run.q[-1, 0] - exact[0]), abs(run.v[-1, 0] - exact[1])))
+    return np.array(sizes), np.array(errors)
+
+
+def _stage_error(degree: int, weighting: str, power: int) -> float:
+    """How far the velocities inside a step are from t^(n+1)/(n+1), where the acceleration is t^n."""
+    numbers = tableau(degree, "-", weighting)
+    exact = numbers.nodes ** (power + 1) / (power + 1)
+    return float(np.max(np.abs(numbers.velocities @ numbers.nodes**power - exact)))
+
+
+def _weighting(full: bool, draw: Path | None) -> list[Row]:
+    """§3.2.4: the integrals of (53)–(55) by quadrature, or as they stand."""
+    counts = (8, 12, 16, 24) if full else (8, 12, 16)
+    found = {(M, how): _end_errors(TimeDG(M, "-", weighting=how), counts) for M in (4, 5) for how in ("reduced", "full")}
+    orders = {key: measured_order(*map(np.ndarray.tolist, errors)) for key, errors in found.items()}
+    low = [np.max(np.abs(tableau(M, s, "full").velocities - tableau(M, s).velocities)) for M in (1, 2) for s in ("-", "+")]
+    if draw:
+        canvas, ((ax,),) = axes(size=(6.0, 3.8))
+        for (M, how), (dt, errors) in found.items():
+            ax.loglog(dt, errors, ".-" if how == "reduced" else "s--", label=f"M = {M}, {how}: slope {orders[M, how]:.1f}")
+        ax.set(xlabel="dt", ylabel="error at t = 2", title="a driven pendulum, D− (§3.2.4)")
+        ax.legend(fontsize=8)
+        canvas.savefig(draw, dpi=120)
+    defects = "; ".join(
+        f"M = {M}, v̇ = t{'²' if n > 1 else ''}: {_stage_error(M, 'full', n):.0e}, {_stage_error(M, 'reduced', n):.0e} with (60)"
+        for M, n in ((5, 1), (4, 1), (4, 2))
+    )
+    change = [orders[M, "full"] - orders[M, "reduced"] for M in (4, 5)]
+    return [
+        judge(
+            "§3.2.4: (58)–(60) approximate the weighting integrals of (53)–(55) “without changing the order”",
+            f"M = 1, 2: the same method, coefficients within {max(low):.0e}. Orders on a driven pendulum, integrals as they stand "
+            f"and by (60): M = 4: {orders[4, 'full']:.1f} and {orders[4, 'reduced']:.1f}; "
+            f"M = 5: {orders[5, 'full']:.1f} and {orders[5, 'reduced']:.1f}. Error of the stages: {defects}",
+            Band(-0.5, 0.5, "the same order: no other one is nearer"),
+            *change,
+            why="they raise it from M = 3 on: Clenshaw and Curtis are exact for degree M (M + 1 for even M), so that forces "
+            "tested by them do not fit integrals of degree 2M − 1; with (60) on both sides the stages collocate, Table 1",
+        ),
+        judge(
+            "(76), Theorem 4.1: order M + 1 “using Clenshaw–Curtis quadrature rules” (Problem 3.2, which has (60))",
+            f"M = 4: {orders[4, 'reduced']:.1f}, M = 5: {orders[5, 'reduced']:.1f}",
+            Band(0.75, 2.25, "order − M: M + 1, or M + 2 where even M integrate one degree more"),
+            *(orders[M, "reduced"] - M for M in (4, 5)),
+        ),
+    ]
+
+
 def _three(values: Any) -> str:
     return "/".join(f"{value:.2g}" for value in values)
 
@@ -153,5 +233,6 @@ EXHIBITS = (
     Exhibit("schindler2014", "fig-5", "convergence in free flight", _convergence("4.2", "Fig. 5", 2), "balls"),
     Exhibit("schindler2014", "fig-6", "convergence in a rest phase", _convergence("4.3", "Fig. 6", 2), "balls"),
     Exhibit("schindler2014", "fig-7", "convergence with accumulating impacts", _convergence("4.4", "Fig. 7", 1), "balls"),
+    Exhibit("schindler2014", "section-3.2.4", "weighting integrals", _weighting, "balls"),
     Exhibit("schindler2014", "problem-4.4", "a bouncing ball comes to rest", _rest, "balls"),
 )

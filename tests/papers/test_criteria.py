@@ -12,6 +12,7 @@ from carom.papers.demoures2017 import TRAPEZOIDAL, leapfrog_invariant, match_row
 from carom.papers.exhibit import ANSWERED, DIFFERS, REPRODUCED, UNCLEAR, Band, judge
 from carom.papers.fetecau2003 import walk_row
 from carom.papers.schindler2014 import order_row, printed_zeno, zeno_defects
+from carom.papers.star_walk import Walk
 from carom.papers.studies import Measurement
 
 
@@ -38,22 +39,22 @@ def test_orders_are_judged_from_both_sides():
 
 
 def _energies(kind, lanes=2000, impacts=200):
-    """Variances of energies after 1, 2, … impacts, in K²."""
+    """Variances of energies after 1, 2, … impacts, in K²; none of them share a step."""
     random = np.random.default_rng(3)
     kicks = 1 - 2 * random.uniform(size=(lanes, impacts))
     energy = {"walk": np.cumsum(kicks, axis=1), "bounded": kicks, "drift": np.cumsum(np.abs(kicks[:, :1]) + 0 * kicks, axis=1)}[
         kind
     ]
-    return np.arange(1.0, impacts + 1), np.var(energy, axis=0)
+    return Walk(np.arange(1.0, impacts + 1), np.zeros(impacts), np.var(energy, axis=0), lanes, 500)
 
 
 def test_a_random_walk_is_told_from_a_conserved_energy():
-    walk, bounded, drift = (walk_row(*_energies(kind), 2000) for kind in ("walk", "bounded", "drift"))
+    walk, bounded, drift = (walk_row(_energies(kind)) for kind in ("walk", "bounded", "drift"))
     assert walk.verdict == ANSWERED and walk.why.startswith("a random walk")
     assert bounded.verdict == ANSWERED and bounded.why.startswith("a nearby energy")
     assert drift.verdict == UNCLEAR
-    n, variance = _energies("walk")
-    assert walk_row(n, 2 * variance, 2000).verdict == UNCLEAR  # grows as n, but kicks of another size
+    found = _energies("walk")
+    assert walk_row(found._replace(variance=2 * found.variance)).verdict == UNCLEAR  # grows as n, but kicks of another size
 
 
 def test_the_zeno_solution_as_printed():

@@ -10,6 +10,7 @@ from carom.cli.commands import app
 from carom.papers import DISCOVERIES, Exhibit, Row, insert
 from carom.papers.discoveries import bar_waves, collision_order, energy_walk, graph_distance, rolling_volume, split_events
 from carom.papers.exhibit import END, FAILS, HOLDS, START, read_table
+from carom.papers.star_walk import Walk, growth
 
 DOCS = Path(__file__).parents[2] / "docs" / "discoveries"
 
@@ -59,26 +60,56 @@ def test_the_command(tmp_path, monkeypatch):
 # -- the energy ----------------------------------------------------------------------------------------------------------
 
 
-def _energies(kind, lanes=4000, impacts=100):
-    """Variances in K² after 1, 2, … impacts, and kicks in K."""
-    found = 1 - 2 * np.random.default_rng(3).uniform(size=(lanes, impacts))
-    energy = np.cumsum(found, axis=1) if kind == "walk" else found
-    return np.arange(1.0, impacts + 1), np.var(energy, axis=0), lanes, found.ravel()[:5000], 5000
+def _kicks(lanes=4000, impacts=100, seed=3):
+    return 1 - 2 * np.random.default_rng(seed).uniform(size=(lanes, impacts))
+
+
+def _walked(energy):
+    """Energies in K after 1, 2, … impacts, none of which share a step."""
+    lanes, impacts = energy.shape
+    return Walk(np.arange(1.0, impacts + 1), np.zeros(impacts), np.var(energy, axis=0), lanes, 500)
 
 
 def test_a_walk_is_told_from_a_conserved_energy():
-    assert [row.verdict for row in energy_walk.walk_rows(*_energies("walk"))] == [HOLDS] * 4
-    exponent, size, _, _ = energy_walk.walk_rows(*_energies("bounded"))
+    found = _kicks()
+    one, walk = found.ravel()[:5000], _walked(np.cumsum(found, axis=1))
+    assert [row.verdict for row in energy_walk.walk_rows(walk, one, 5000)] == [HOLDS] * 4
+    exponent, size, _, _ = energy_walk.walk_rows(_walked(found), one, 5000)
     assert exponent.verdict == size.verdict == FAILS
-    n, variance, lanes, found, count = _energies("walk")
-    assert energy_walk.walk_rows(n, 1.2 * variance, lanes, found, count)[1].verdict == FAILS  # kicks of another size
-    correlated = np.repeat(found[::2], 2)
-    assert energy_walk.walk_rows(n, variance, lanes, correlated, count)[3].verdict == FAILS
+    larger = walk._replace(variance=1.2 * walk.variance)
+    assert energy_walk.walk_rows(larger, one, 5000)[1].verdict == FAILS  # kicks of another size
+    assert energy_walk.walk_rows(walk, 1.2 * one, 5000)[2].verdict == FAILS
+    assert energy_walk.walk_rows(walk, np.repeat(one[::2], 2), 5000)[3].verdict == FAILS
+
+
+def test_impacts_that_share_a_step_take_five_ninths_away():
+    """(4): pairs of impacts less than a step apart, laid anywhere on the grid."""
+    random = np.random.default_rng(7)
+    start, apart = random.uniform(size=(2, 400_000))
+    second = start + apart
+    share = second < 1
+    energy = np.where(share, (1 - second) ** 2 - start**2, (1 - 2 * start) + (1 - 2 * (second - 1)))
+    n, m = 2.0, np.mean(share)
+    error = 4 * np.sqrt(2 / len(start))  # of a sample's variance
+    assert np.var(energy) / ((n - 5 / 3 * m) / 3) == pytest.approx(1.0, abs=error)
+    assert np.var(energy) / (n / 3) < 1 - 10 * error  # control
+
+
+def test_the_errors_of_a_sample_are_those_of_many_samples():
+    """(5), for the exponent and for the variance at the end."""
+    walks = [_walked(np.cumsum(_kicks(lanes=400, seed=seed), axis=1)) for seed in range(200)]
+    for measured, told in ((w.exponent for w in walks), walks[0].exponent_error), ((w.ratio for w in walks), walks[0].ratio_error):
+        measured = np.array(list(measured))
+        assert np.std(measured) == pytest.approx(told, rel=4 / np.sqrt(2 * len(walks)))  # four standard errors of a deviation
+        assert np.mean(measured) == pytest.approx(1.0, abs=4 * told / np.sqrt(len(walks)) + 2 / 400)  # log s is low by 1/N
+    assert (
+        walks[0].exponent_error < 0.8 * walks[0].ratio_error
+    )  # they are not the same: a control for the one in place of the other
 
 
 def test_the_particle_does_not_walk():
     n, variance = energy_walk.sawtooth(3000, 300)
-    assert abs(energy_walk.growth(n, variance)) < 0.3 and variance[-1] < 30 < n[-1] / 3
+    assert abs(growth(n, variance)) < 0.3 and variance[-1] < 30 < n[-1] / 3
 
 
 # -- order ---------------------------------------------------------------------------------------------------------------
@@ -182,3 +213,22 @@ def test_the_ball_keeps_volume_through_an_impact():
     v = rolling_volume
     rate, hits = v.volume(v.ROLLING_BALL, v.lift_ball, v.read_ball, z, 0.02, 100)
     assert hits >= 1 and abs(rate) < 1e-6
+
+
+def test_pauses_that_do_not_vanish_are_noticed():
+    u, w = np.random.default_rng(4).uniform(size=(2, 4000))
+
+    def verdicts(first, later):
+        return [row.verdict for row in rolling_volume.zeno_rows(2.5 * np.stack([first, later], axis=1))]
+
+    assert verdicts(np.sqrt(u), np.sqrt(w)) == [HOLDS, HOLDS]
+    assert verdicts(np.sqrt(u), w) == [FAILS, FAILS]  # more of them than before, and as rare as ε only
+    assert verdicts(1e-6**u, 1e-6**w) == [HOLDS, FAILS]  # bounces that accumulate: as many in every decade of ε
+
+
+def test_returns_are_counted():
+    """A motion round a circle is back every 2π, whatever the radius; one that goes away is not."""
+    t = np.linspace(0, 200 * np.pi, 200_001)
+    round_it = np.stack([np.cos(t) - 1, np.sin(t), 0 * t])
+    np.testing.assert_allclose(rolling_volume.returns(round_it, t, rolling_volume.RADII), 2 * np.pi, rtol=0.02)
+    assert np.all(rolling_volume.returns(np.stack([t, t, t]), t, rolling_volume.RADII) == t[-1])

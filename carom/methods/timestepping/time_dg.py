@@ -21,11 +21,12 @@ from carom.methods.timestepping.printed import printed_step
 from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import polish, polish_root
-from carom.numerics.quadrature import clenshaw_curtis, integrals, lagrange_basis
+from carom.numerics.quadrature import clenshaw_curtis, gauss, integrals, lagrange_basis
 from carom.system.contacts_in_step import Near, near_contacts
 from carom.xla.kernel import once, sealed
 
 SIDES = ("-", "+")
+WEIGHTINGS = ("reduced", "full")
 STAGE_ITERATIONS = 100
 IMPACT_ITERATIONS = 12
 
@@ -40,22 +41,30 @@ class Tableau(NamedTuple):
     kicks: np.ndarray  #       κ_l
 
 
-def tableau(degree: int, side: str) -> Tableau:
+def tableau(degree: int, side: str, weighting: str = "reduced") -> Tableau:
     """From the Lagrange bases of (65) and their integrals (66) of [schindler2014]."""
     nodes, weights = clenshaw_curtis(degree)
+    known = slice(0, -1) if side == "-" else slice(1, None)  # where v̇ is known: it has degree M − 1
+    tests = _tests(nodes, weights, nodes[known], weighting)
+    rates = np.linalg.solve(tests[known], np.diag(weights[known]))  # v̇ there, by M⁻¹(f + Zᵀr) there: 1, with (60)
     velocities, kicks = np.zeros((degree + 1, degree + 1)), np.zeros(degree + 1)
-    if side == "-":
-        velocities[:, :-1] = integrals(nodes[:-1], nodes)  # (74)
-    else:
-        at_start = lagrange_basis(nodes[1:], np.zeros(1))[0]
-        inner = integrals(nodes[1:], nodes)
+    velocities[:, known] = integrals(nodes[known], nodes) @ rates  # (74), the sums of (70)
+    if side == "+":
         velocities[:, 0] = weights[0]
-        velocities[:, 1:] = inner - weights[0] * at_start  # (69), (70)
-        kicks = (inner[:, -1] - weights[0] * at_start[-1]) / weights[-1]
+        velocities[:, 1:] -= tests[0] @ rates  # (69)
+        kicks = velocities[:, -1] / weights[-1]
     return Tableau(nodes, weights, integrals(nodes), velocities, kicks)
 
 
-def tableaus(degrees: tuple[int, ...], side: str, number) -> tuple[Tableau, Float[Array, "s s"]]:
+def _tests(nodes: np.ndarray, weights: np.ndarray, known: np.ndarray, weighting: str) -> np.ndarray:
+    """∫ l_l l̃_k, for what stands under the sums on the left of (54), (55): as it is, or by the quadrature (60)."""
+    if weighting == "reduced":
+        return weights[:, None] * lagrange_basis(known, nodes)
+    x, w = gauss(len(nodes))  # exact for degree 2M + 1; it is 2M − 1
+    return (w[:, None] * lagrange_basis(nodes, x)).T @ lagrange_basis(known, x)
+
+
+def tableaus(degrees: tuple[int, ...], side: str, weighting: str, number) -> tuple[Tableau, Float[Array, "s s"]]:
     """The numbers of the step with this number, and what takes values at its nodes to the nodes of the highest degree.
 
     Lower degrees are filled up with copies of their last node, of no weight: they cost what the highest costs.
@@ -63,7 +72,7 @@ def tableaus(degrees: tuple[int, ...], side: str, number) -> tuple[Tableau, Floa
     most, kinds = max(degrees), sorted(set(degrees))
 
     def filled(kind: int) -> tuple[Any, ...]:
-        plain, short = tableau(kind, side), most - kind
+        plain, short = tableau(kind, side, weighting), most - kind
         copied = lambda x: np.pad(x, [(0, short)] + [(0, 0)] * (x.ndim - 1), mode="edge")  # noqa: E731
         more = lambda x: np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, short)])  # noqa: E731
         matrices = [more(copied(x)) for x in (plain.positions, plain.velocities)]
@@ -120,6 +129,9 @@ class TimeDG(Timestepping):
       for by `dt` in `carom.solve`.
     - `side`: "-" or "+".
     - `simultaneous`: "impulse", one impulse on all contacts, or "reflections", see `carom.contact.laws`.
+    - `weighting`: "reduced", the weighting integrals by quadrature, (58)–(60), as in all of the paper's schemes; or "full", as they
+      stand in (53)–(55). They are the same for M = 1 and 2; from there on "full" has order 3 (odd M) or 5 (even M) only, see
+      docs/theory/time_dg.md. For comparison.
     - `printed`: Algorithm 3.4 of [schindler2014] alone, without what is done here beyond it
       (`carom/methods/timestepping/printed.py`): for degree 1, side "-", without friction and joints. For comparison.
     """
@@ -128,24 +140,38 @@ class TimeDG(Timestepping):
     side: str = eqx.field(static=True)
     simultaneous: str = eqx.field(static=True)
     printed: bool = eqx.field(static=True)
+    weighting: str = eqx.field(static=True)
 
     @property
     def preserves(self) -> tuple[str, ...]:
         return () if self.printed else ("rest", "non-penetration")
 
-    def __init__(self, degree: int | Sequence[int] = 1, side: str = "-", *, simultaneous: str = "impulse", printed: bool = False):
+    def __init__(
+        self,
+        degree: int | Sequence[int] = 1,
+        side: str = "-",
+        *,
+        simultaneous: str = "impulse",
+        printed: bool = False,
+        weighting: str = "reduced",
+    ):
         chosen = _degree(degree)
         if side not in SIDES:
             raise InputError(f"side must be '-' or '+'; got {side!r}")
         if simultaneous not in SIMULTANEOUS:
             raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        if weighting not in WEIGHTINGS:
+            raise InputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}")
         if printed and (chosen, side, simultaneous) != (1, "-", "impulse"):
             raise InputError("printed=True is Algorithm 3.4, of degree 1 and side '-', with one impulse on all contacts")
-        self.degree, self.side, self.simultaneous, self.printed = chosen, side, simultaneous, bool(printed)
+        self.degree, self.side, self.simultaneous = chosen, side, simultaneous
+        self.printed, self.weighting = bool(printed), weighting
 
     @property
     def order(self) -> int:
-        return min(degree + 1 + (degree % 2 == 0 and degree > 0) for degree in self._degrees)
+        full = self.weighting == "full"
+        reduced = lambda degree: degree + 1 + (degree % 2 == 0 and degree > 0)  # noqa: E731
+        return min((3 if degree % 2 else 5) if full and degree > 2 else reduced(degree) for degree in self._degrees)
 
     @property
     def _degrees(self) -> tuple[int, ...]:
@@ -190,8 +216,8 @@ class TimeDG(Timestepping):
         if self.printed:
             return printed_step(motion, q, v, t, dt, differentiable)
         if isinstance(self.degree, int):
-            return _step(self, motion, tableau(self.degree, self.side), q, v, t, dt, differentiable)
-        numbers, seen_from = tableaus(self.degree, self.side, number)
+            return _step(self, motion, tableau(self.degree, self.side, self.weighting), q, v, t, dt, differentiable)
+        numbers, seen_from = tableaus(self.degree, self.side, self.weighting, number)
         step = _step(self, motion, numbers, q, v, t, dt, differentiable)
         # Polynomials of any degree, by their values at the nodes of the highest: a record has one shape.
         record = step.record

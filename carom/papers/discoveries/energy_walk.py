@@ -9,6 +9,8 @@ An impact cuts a step into αh and (1 − α)h and balances E_d, not H; so H cha
     H⁺ − H⁻ = K ((1 − α)² − α²) = K (1 − 2α),        K = m (h g)²/8.                                                    (2)
 
 A composition of steps γᵢh has E_d = Σ γᵢ E_d,ᵢ = H − m (g t)²/8 Σ γᵢ³, and Σ γᵢ³ = 0 is the very condition for order 4.      (3)
+
+(4) and (5) of the chapter are (1) and (2) of `carom.papers.star_walk`.
 """
 
 from pathlib import Path
@@ -20,7 +22,8 @@ from carom.many.ensemble import ensemble
 from carom.methods.variational.rules import Composition, Trapezoidal
 from carom.models.planar import star
 from carom.papers.exhibit import Band, Row, axes, state
-from carom.papers.fetecau2003 import FOURTH, TRAPEZOIDAL, star_kick, walk
+from carom.papers.fetecau2003 import FOURTH, TRAPEZOIDAL
+from carom.papers.star_walk import Walk, growth, star_kick, walk
 
 STEP = 0.005
 
@@ -52,44 +55,40 @@ def sawtooth(impacts: int, lanes: int, dt: float = 0.01, gravity: float = 9.81) 
     return np.array(counts), np.array(variances)
 
 
-def growth(impacts: np.ndarray, variance: np.ndarray) -> float:
-    """The exponent of n in the variance, over the last decade."""
-    late = impacts > impacts[-1] / 10
-    return float(np.polyfit(np.log(impacts[late]), np.log(variance[late]), 1)[0])
-
-
-def walk_rows(impacts: np.ndarray, variance: np.ndarray, lanes: int, found: np.ndarray, n: int) -> list[Row]:
-    """Variances of an ensemble in K², and the kicks of one run in K: the law n/3, and what is left of it where impacts share a
-    step."""
-    spread = 4 * float(np.sqrt(2 / lanes))  # four standard deviations of a sample's variance
-    ratio = float(variance[-1] / (impacts[-1] / 3))
-    shared = float(np.sum(found**2) / (n / 3))
-    noise = 4 * float(np.std(found**2) * np.sqrt(len(found)) / (n / 3))
-    lag = float(np.mean(found[1:] * found[:-1]) / np.mean(found**2))
-    limit = 4 / np.sqrt(len(found))
+def walk_rows(found: Walk, run: np.ndarray, n: int) -> list[Row]:
+    """The variance of an ensemble; and the kicks of one run, in K, step by step with impacts, of which there are n."""
+    N, wide = n - 5 / 3 * (n - len(run)), max(0.03, 4 * found.ratio_error)
+    squares = float(np.sum(run**2) / (N / 3))
+    noise = float(np.std(run**2) * np.sqrt(len(run)) / (N / 3))
+    lag, limit = float(np.mean(run[1:] * run[:-1]) / np.mean(run**2)), 4 / np.sqrt(len(run))
+    plain = found.variance[-1] / (found.impacts[-1] / 3)
     return [
         state(
             "the variance of the energy of the star grows as the number n of impacts: a random walk",
-            f"n^{growth(impacts, variance):.3f} over the last decade, {lanes} stars",
-            Band(1 - spread, 1 + spread, "exponent 1, to four standard deviations; a conserved energy has 0"),
-            growth(impacts, variance),
+            f"N^({found.exponent:.3f} ± {found.exponent_error:.3f}), N = n − 5m/3, over the last decade, {found.lanes} stars",
+            Band(
+                1 - 4 * found.exponent_error,
+                1 + 4 * found.exponent_error,
+                "1, to four standard errors (5); a conserved energy has 0",
+            ),
+            found.exponent,
         ),
         state(
-            "it is n K²/3, K = m(hg)²/8, to 3 %",
-            f"{ratio:.3f} of n K²/3 after {impacts[-1]:.1f} impacts",
-            Band(0.97 - spread, 1.03 + spread, "1 to 3 %, and four standard deviations of the sample"),
-            ratio,
+            "(4): it is (n − 5m/3) K²/3 to 3 %, m impacts sharing a step with the one before",
+            f"{found.ratio:.3f} ± {found.ratio_error:.3f} of it after {found.impacts[-1]:.1f} impacts, m = {found.shared[-1]:.2f}; "
+            f"{plain:.3f} of n K²/3",
+            Band(1 - wide, 1 + wide, "1 to 3 %, or to four standard errors where stars are few"),
+            found.ratio,
         ),
         state(
-            "what is missing are impacts that share a step: of those, only the outer parts of the step count",
-            f"the kicks K(c² − a²) of one run over {n} impacts have {shared:.3f} ± {noise / 4:.3f} of n K²/3; "
-            f"the ensemble has {ratio:.3f}",
-            Band(-spread - noise, spread + noise, "the two agree, to four standard deviations of both"),
-            shared - ratio,
+            "(4) holds along one run as well: the squares of its kicks",
+            f"{squares:.3f} ± {noise:.3f} of (n − 5m/3) K²/3 over {n} impacts, m = {n - len(run)}",
+            Band(1 - 4 * noise, 1 + 4 * noise, "1, to four standard errors"),
+            squares,
         ),
         state(
             "successive kicks are independent",
-            f"correlation {lag:+.4f} of neighbours, {len(found)} steps with impacts",
+            f"correlation {lag:+.4f} of neighbours, {len(run)} steps with impacts",
             Band(-limit, limit, "zero, to four standard deviations"),
             lag,
         ),
@@ -143,7 +142,7 @@ def cubic_row(lanes: int) -> tuple[Row, dict[str, list[float]]]:
 def energy_walk(full: bool, draw: Path | None) -> list[Row]:
     """The chapter."""
     model = star()
-    impacts, variance, lanes = walk(100_000 if full else 1000)
+    found = walk(100_000 if full else 1000, 500 if full else 100)
     run = model.solve(TRAPEZOIDAL, num_steps=10**7, max_impacts=20_000 if full else 2000)
     predicted, measured = kicks(run)
     K = star_kick(run.params, run.dt)
@@ -156,7 +155,7 @@ def energy_walk(full: bool, draw: Path | None) -> list[Row]:
             Band(0.0, 1e-6, "an identity: energies round to some 1e-14 of H, 1e-9 of K"),
             float(np.max(np.abs(predicted - measured)) / K),
         ),
-        *walk_rows(impacts, variance, lanes, predicted / K, len(run.impacts)),
+        *walk_rows(found, predicted / K, len(run.impacts)),
         state(
             "the particle of §4.2 has the same kicks and does not walk",
             f"variance n^{growth(bounces, spread):.2f} over the last decade of {bounces[-1]} impacts, "
@@ -169,17 +168,14 @@ def energy_walk(full: bool, draw: Path | None) -> list[Row]:
     if full:
         rows.append(cubic_row(2000)[0])
     if draw:
-        _draw(draw, (impacts, variance, lanes), (bounces, spread), predicted / K)
+        _draw(draw, found, (bounces, spread), predicted / K)
     return rows
 
 
-def _draw(
-    draw: Path, walked: tuple[np.ndarray, np.ndarray, int], bounced: tuple[np.ndarray, np.ndarray], found: np.ndarray
-) -> None:
+def _draw(draw: Path, walked: Walk, bounced: tuple[np.ndarray, np.ndarray], found: np.ndarray) -> None:
     figure, ((left, right),) = axes(1, 2, size=(5.2, 3.6))
-    impacts, variance, lanes = walked
     n = np.geomspace(1, bounced[0][-1], 50)
-    left.loglog(impacts, variance, "o", ms=4, label=f"{lanes:,} stars")
+    left.loglog(walked.impacts, walked.variance, "o", ms=4, label=f"{walked.lanes:,} stars")
     left.loglog(*bounced, "s", ms=3, label="1,000 particles")
     left.loglog(n, n / 3, color="black", lw=1, label="n/3")
     left.set(xlabel="impacts n", ylabel="variance of the energy / K²", title="the star walks, the particle does not")

@@ -159,32 +159,49 @@ def shares(run: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.bincount(cell, minlength=8) / len(y), np.full(8, 1 / 8)  # by symmetry all eight have the same volume
 
 
-def returns(run: Any, radii: np.ndarray) -> np.ndarray:
-    """Mean times between visits to balls around the first state, in (y, φ, ψ) with angles modulo 2π."""
+def disk_surface(run: Any) -> np.ndarray:
+    """The disk on its energy surface: (y, φ, ψ), from the first state, angles modulo 2π."""
     psi = np.arctan2(np.sqrt(TURNING) * run.v[:, 3], np.sqrt(MASS + INERTIA) * run.v[:, 2])
-    away = np.stack([run.q[:, 1] - run.q[0, 1], run.q[:, 3] - run.q[0, 3], psi - psi[0]])
-    away[1:] = np.mod(away[1:] + np.pi, 2 * np.pi) - np.pi
-    r = np.sqrt(np.sum(away**2, axis=0))
-    inside = r[:, None] < radii
+    return np.stack([run.q[:, 1] - run.q[0, 1], _angle(run.q[:, 3] - run.q[0, 3]), _angle(psi - psi[0])])
+
+
+def ball_surface(run: Any) -> np.ndarray:
+    """The ball on its energy surface: (x, y, direction), from the first state."""
+    direction = np.arctan2(run.v[:, 1], run.v[:, 0])
+    return np.stack([run.q[:, 0] - run.q[0, 0], run.q[:, 1] - run.q[0, 1], _angle(direction - direction[0])])
+
+
+def _angle(x: np.ndarray) -> np.ndarray:
+    return np.mod(x + np.pi, 2 * np.pi) - np.pi
+
+
+def returns(away: np.ndarray, t: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    """Mean times between visits to balls around the first state."""
+    inside = np.sqrt(np.sum(away**2, axis=0))[:, None] < radii
     visits = np.sum(inside[1:] & ~inside[:-1], axis=0)
-    return run.t[-1] / np.maximum(visits, 1)
+    return t[-1] / np.maximum(visits, 1)
 
 
-def recurrence_rows(full: bool) -> tuple[list[Row], Any]:
-    steps = 200_000 if full else 20_000
-    start = np.array([0.0, 0.1, 0.0, 0.9])
-    v0 = np.array([1.5 * np.cos(0.9), 1.5 * np.sin(0.9), 1.5, 0.6])
-    run = solve(DISK, METHOD, start, v0, dt=0.02, num_steps=steps)
+RADII = np.geomspace(1.0, 0.125, 4)
+
+
+def recurrence_rows(full: bool) -> tuple[list[Row], tuple[Any, dict[str, np.ndarray]]]:
+    steps, speed = 200_000 if full else 20_000, 1.5
+    v0 = speed * np.array([np.cos(0.9), np.sin(0.9), 1.0, 0.6 / speed])
+    run = solve(DISK, METHOD, [0.0, 0.1, 0.0, 0.9], v0, dt=0.02, num_steps=steps)
+    ball = solve(ROLLING_BALL, METHOD, *lift_ball(np.array([0.2, 0.3, 0.9, -1.4])), dt=0.02, num_steps=steps)
+    times = {"disk": returns(disk_surface(run), run.t, RADII), "ball": returns(ball_surface(ball), ball.t, RADII)}
+    told = {name: ", ".join(f"r = {r:.2f}: {t:.1f} s" for r, t in zip(RADII, found, strict=True)) for name, found in times.items()}
+    often = Band(0.0, float(run.t[-1]) / 10, "ten visits at least, in the time of the run")
     found, expected = shares(run)
-    radii = np.geomspace(1.0, 0.125, 4)
-    times = returns(run, radii)
+    filled = kac_times(ball)
+    visits, expected_visits = ball.t[-1] / times["ball"], ball.t[-1] / filled
     return [
         state(
             "the disk in a channel returns to every neighbourhood of its first state that was tried",
-            f"{run.t[-1]:.0f} s, {len(run.impacts)} impacts; mean times between visits in (y, φ, ψ): "
-            + ", ".join(f"r = {r:.2f}: {t:.1f} s" for r, t in zip(radii, times, strict=True)),
-            Band(0.0, float(run.t[-1]) / 10, "ten visits at least, in the time of the run"),
-            *times,
+            f"{run.t[-1]:.0f} s, {len(run.impacts)} impacts; mean times between visits in (y, φ, ψ): {told['disk']}",
+            often,
+            *times["disk"],
         ),
         state(
             "it is not ergodic: an invariant volume does not mean that all of it is visited",
@@ -192,7 +209,74 @@ def recurrence_rows(full: bool) -> tuple[list[Row], Any]:
             Band(0.05, 1.0, "the largest deviation from 12.5 %; 342 and more impacts would leave 3 % of an ergodic one, 1/√n"),
             float(np.max(np.abs(found - expected))),
         ),
-    ], (run, radii, times)
+        state(
+            "the ball on its table returns as often as if it filled its energy surface, every V/(π r² |u|) (Kac)",
+            f"{ball.t[-1]:.0f} s, {len(ball.impacts)} impacts; in (x, y, direction) {told['ball']}; by Kac's lemma "
+            + ", ".join(f"{t:.1f} s" for t in filled),
+            Band(-4.0, 4.0, "numbers of visits, in standard deviations of a Poisson count"),
+            *((visits - expected_visits) / np.sqrt(expected_visits)),
+        ),
+    ], (run, times)
+
+
+def kac_times(ball: Any) -> np.ndarray:
+    """Mean times between visits for a motion that fills its energy surface: the volume of that, dx dy d(direction), over the flux
+    π r² |u| into a ball of radius r that is passed at the speed u."""
+    (x, _), (vx, vy) = ball.q[0, :2], ball.v[0, :2]
+    speed, pull = np.hypot(vx, vy), SLOPE / (1 + BALL)
+    edge = min(TABLE, 0.5 * (1 + BALL) * speed**2 / SLOPE - x)  # the ball turns back at x = −edge
+    area = np.pi * TABLE**2 - (TABLE**2 * np.arccos(edge / TABLE) - edge * np.sqrt(TABLE**2 - edge**2))
+    u = np.hypot(speed, pull * vy / speed**2)  # direction′ = −(pull/speed) sin(direction)
+    return 2 * np.pi * area / (np.pi * RADII**2 * u)
+
+
+LATER = 10  # impacts between the two pauses that are compared
+EARLY = 1e-4  # a start that has just left the edge
+
+
+def pauses(count: int, energy: float = 1.74) -> np.ndarray:
+    """Balls that leave the edge at the angle β with the weight sin β dβ and their speed, the flux of the invariant volume: times to
+    their next impact, and those after ten more."""
+    random, found, pull = np.random.default_rng(8), [], SLOPE / (1 + BALL)
+    most = np.sqrt(2 * (energy + SLOPE * TABLE) / (1 + BALL))
+    while len(found) < count:
+        place, cosine, chance = random.uniform(0, 2 * np.pi), random.uniform(-1, 1), random.uniform(0, most)
+        x, kinetic = TABLE * np.cos(place), energy + SLOPE * TABLE * np.cos(place)
+        if kinetic <= 0 or chance > (speed := np.sqrt(2 * kinetic / (1 + BALL))):
+            continue
+        away = place + np.arccos(cosine) + np.pi / 2  # β from the tangent, inwards
+        v = speed * np.array([np.cos(away), np.sin(away)])
+        q = np.array([x, TABLE * np.sin(place)]) + EARLY * v + np.array([0.5 * pull * EARLY**2, 0.0])
+        z = np.concatenate([q, v + np.array([pull * EARLY, 0.0])])
+        run = solve(ROLLING_BALL, METHOD, *lift_ball(z), dt=0.02, num_steps=10_000, max_impacts=LATER + 1)
+        t = run.impacts.t
+        if len(t) > LATER:
+            found.append((t[0] + EARLY, t[LATER] - t[LATER - 1]))
+    return np.array(found)
+
+
+def zeno_rows(times: np.ndarray) -> list[Row]:
+    """Impacts that accumulate would show as pauses that become shorter from impact to impact."""
+    first, later = (times < 0.8).sum(axis=0)
+    short = np.geomspace(0.2, 0.8, 7)
+    share = np.array([np.mean(times[:, 1] < e) for e in short])
+    slope = float(np.polyfit(np.log(short), np.log(np.maximum(share, 1e-9)), 1)[0])
+    return [
+        state(
+            "impacts do not accumulate: after ten of them short pauses are as rare as before",
+            f"below 0.8 s: {first} and {later} of {len(times)}, drawn by the flux of the invariant volume; the shortest "
+            f"{times[:, 0].min():.2g} and {times[:, 1].min():.2g} s",
+            Band(-4.0, 4.0, "the difference, in its standard deviations"),
+            float((later - first) / np.sqrt(max(later + first, 1))),
+        ),
+        state(
+            "and those shorter than ε as rare as ε²",
+            f"ε^{slope:.2f} after ten impacts, {100 * share[-1]:.1f} % below {short[-1]:g} s to {100 * share[0]:.2f} % below "
+            f"{short[0]:g} s",
+            Band(1.5, 2.5, "an impact at the angle β has the weight sin β dβ, and the pause after it is ∼ sin β"),
+            slope,
+        ),
+    ]
 
 
 def ellipse_counts(lanes: int, torque_free: bool, spread: float = 1e-3) -> np.ndarray:
@@ -227,22 +311,24 @@ def rolling_volume(full: bool, draw: Path | None) -> list[Row]:
     """The chapter."""
     rows = volume_rows(full)
     more, picture = recurrence_rows(full)
+    more += zeno_rows(pauses(2000 if full else 500))
     last, counts = ellipse_rows(400 if full else 40)
     if draw:
-        _draw(draw, picture, counts)
+        _draw(draw, *picture, counts)
     return [*rows, *more, *last]
 
 
-def _draw(draw: Path, picture: Any, counts: dict[str, np.ndarray]) -> None:
-    run, radii, times = picture
+def _draw(draw: Path, run: Any, times: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> None:
     figure, ((left, middle, right),) = axes(1, 3, size=(4.4, 3.6))
     some = slice(None, None, max(1, len(run.t) // 8000))
     left.plot(np.mod(run.q[some, 3], 2 * np.pi), run.q[some, 1], ",")
     left.set(xlabel="heading φ", ylabel="y", title="a disk in a channel: where it has been")
-    middle.loglog(radii, times, "o-")
-    middle.set(xlabel="radius of the ball", ylabel="mean time between visits", title="recurrence")
+    for name, found in times.items():
+        middle.loglog(RADII, found, "o-", label=name)
+    middle.set(xlabel="radius of the neighbourhood", ylabel="mean time between visits", title="recurrence")
     middle.xaxis.set_minor_formatter(NullFormatter())
-    middle.set_xticks(radii, [f"{r:g}" for r in radii])
+    middle.set_xticks(RADII, [f"{r:g}" for r in RADII])
+    middle.legend()
     most = max(int(c.max()) for c in counts.values())
     for name, c in counts.items():
         right.hist(c, np.arange(10, most + 2) - 0.5, density=True, alpha=0.6, label=name)
