@@ -83,6 +83,9 @@ class ChartFunctions(Functions):
     def faces(self, q, t):
         return self.base.faces(self._there(q), t)
 
+    def normals(self, q, t):
+        return self.pulled_back(q, self.base.normals(self._there(q), t))  # (2): the gaps are differentiated without the retraction
+
     def slide(self, contact, size, q, v, t):
         return self.base.slide(contact, size, self._there(q), self.body_velocity(q, v), t)
 

@@ -104,7 +104,7 @@ class Contacts(ContactRows):
         return self.num_faces <= self.room or not self.plain
 
     def normals(self, q, t) -> Float[Array, "faces dim"]:
-        return self.functions.slopes(lambda x: self.faces(x, t), q)
+        return self.functions.normals(q, t)
 
     def slides(self, q, v, t) -> Float[Array, "faces m"]:
         """The sliding velocities of all contact points; zero for contacts without friction."""

@@ -108,6 +108,10 @@ class Functions:
         rows = jax.jacfwd(function)(q)
         return rows if self.space is None else jax.vmap(lambda row: self.space.pull(q, row))(rows)  # pyright: ignore[reportOptionalMemberAccess]
 
+    def normals(self, q, t) -> Float[Array, "faces dim"]:
+        """∇φ of all faces, one covector per row."""
+        return self.slopes(lambda x: self.faces(x, t), q)
+
     def slope(self, function: Callable[[Array], Array], q) -> Float[Array, " dim"]:
         """The derivative of one function of q as a covector, backwards: its cost does not grow with the dimension."""
         gradient = jax.grad(function)(q)

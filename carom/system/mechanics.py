@@ -225,6 +225,11 @@ class LagrangianMechanics(Mechanics):
     def energy_of(self, q, p, t):
         return self.energy(q, self.velocity(q, p, t), t)
 
+    def speed(self, q, v, t):
+        if self.around is None:
+            return super().speed(q, v, t)
+        return self.around.speed(self.functions.place(q), self.functions.body_velocity(q, v), t)  # a length is one in any chart
+
     def _mass(self, q, v, t):
         return jax.jacfwd(jax.grad(self.functions.lagrangian, argnums=1), argnums=1)(q, v, t)
 

@@ -154,19 +154,19 @@ def test_open_contacts_cost_their_gap_and_no_more():
     that of 8, and one of 50 a hundred times more again; what is left is the number of gaps, 2 and 26 times. Four times that is
     allowed, for what else a step does and for caches; and from below, 50 discs do cost more than 8, or nothing was measured."""
     took = {}
-    for n, steps in ((8, 200), (12, 200), (50, 20)):
+    for n, steps in ((8, 200), (12, 200), (50, 100)):
         system, q0, v0 = discs(n)
         solve = lambda k, system=system, q0=q0, v0=v0: carom.solve(  # noqa: E731
             system, carom.MoreauJean(), q0, v0, dt=1e-3, num_steps=k, throw=False
         )
         solve(1)  # compiles
         clocks = []
-        for _ in range(3):
+        for _ in range(5):
             before = time.process_time()  # of this process alone: others may be busy
             solve(steps)
             whole = time.process_time()
             solve(1)
             clocks.append((whole - before - (time.process_time() - whole)) / (steps - 1))
-        took[n] = sorted(clocks)[1]
+        took[n] = sorted(clocks)[2]
     assert took[12] < 4 * 2 * took[8]
     assert 2 * took[8] < took[50] < 4 * 26 * took[8]

@@ -16,7 +16,7 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
-from carom.system.contacts_as_rows import STICKING, ContactRows
+from carom.system.contacts_as_rows import STICKING
 from carom.system.contacts_in_step import Near, near_contacts
 from carom.xla.kernel import sealed
 
@@ -90,7 +90,13 @@ class MoreauJean(Timestepping):
         if contacts.has_room:
             return None
         middle = q + 0.5 * dt * v, v, t + 0.5 * dt
-        return near_contacts(contacts, *middle, dt, _held_within(motion, contacts, *middle, dt))  # (4)
+
+        @held_fixed
+        def change(q, v, t):  # of the rates of the gaps, by the forces
+            return jax.jvp(lambda x: contacts.faces(x, t), (q,), (motion.acceleration(q, v, t),))[1]
+
+        reach = _held_within(change(*middle), dt) if contacts.plain else 0.0
+        return near_contacts(contacts, *middle, dt, reach)  # (4)
 
     def timestep(self, motion: Motion, q, v, t, dt, number, *, differentiable: bool = False) -> Step:
         return _step(self, motion, q, v, t, dt, differentiable)
@@ -105,6 +111,7 @@ class _Iterate(NamedTuple):
     hits: Bool[Array, " k"]  #     contacts that approach faster than the forces of a step explain, and carry an impulse
     solved: Bool[Array, ""]
     settled: Bool[Array, ""]
+    pushed: Float[Array, " n"]  #  M⁻¹Zᵀλ; Zᵀλ where some direction has no mass
     missing: Float[Array, ""]  #   in (2)
     rounds: Array
 
@@ -113,7 +120,7 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
     theta, t_end, middle = method.theta, t + dt, q + 0.5 * dt * v
     before = sealed(motion.body_acceleration)(q, v, t)
     now_rates = motion.chart_rates(middle, v)  # on rotations the unknown are rates in the chart where the contacts are looked at
-    closed = None if motion.contacts.num_contacts == 0 else _meet_if_near(motion, middle, now_rates, t + 0.5 * dt, dt)
+    met = None if motion.contacts.num_contacts == 0 else _meet_if_near(motion, middle, now_rates, t + 0.5 * dt, dt, before)
     resolve = sealed(lambda *args: _resolve(method, motion, *args, differentiable))
 
     def defect(rates):
@@ -128,15 +135,14 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
     def residual(new: _Iterate):
         """What is missing in (2), relative to the velocities. Where contacts depend on one another their impulses, and sometimes
         the velocities, are not unique: that these still change says nothing."""
-        pushed = new.jump if motion.massless else motion.mechanics.inverse_mass_times(middle, now_rates, t + 0.5 * dt, new.jump)
-        size = jnp.max(jnp.abs(pushed)) + dt * jnp.max(jnp.abs(before)) + 1e-300
+        size = jnp.max(jnp.abs(new.pushed)) + dt * jnp.max(jnp.abs(before)) + 1e-300
         size = size if motion.massless else size + jnp.max(jnp.abs(new.v))
-        return jnp.max(jnp.abs(defect(new.v) - pushed)) / size
+        return jnp.max(jnp.abs(defect(new.v) - new.pushed)) / size
 
     def correct(now: _Iterate) -> _Iterate:
         slope = None if motion.explicit else held_fixed(jax.jacfwd(defect))(now.v)
         free = now.v - (defect(now.v) if slope is None else solve(slope, defect(now.v)))
-        return resolve(closed, now_rates, free, middle, t + 0.5 * dt, slope)
+        return resolve(met, now_rates, free, middle, t + 0.5 * dt, slope)
 
     def improve(now: _Iterate) -> _Iterate:
         new = correct(now)
@@ -147,7 +153,8 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
         return (now.missing > 1e-15) & (now.rounds < NEWTON_STEPS) & ~settled
 
     yes, none = jnp.asarray(True), jnp.zeros(motion.contacts.num_faces, bool)
-    start = _Iterate(now_rates, jnp.zeros(motion.rows), jnp.zeros_like(v), none, yes, yes, jnp.asarray(jnp.inf), jnp.zeros((), int))
+    still = jnp.zeros_like(v)
+    start = _Iterate(now_rates, jnp.zeros(motion.rows), still, none, yes, yes, still, jnp.asarray(jnp.inf), jnp.zeros((), int))
     if motion.explicit:
         now = improve(start)
     else:
@@ -168,58 +175,74 @@ def _step(method: MoreauJean, motion: Motion, q, v, t, dt, differentiable: bool)
     return Step(q_end, motion.chart_rates(q_end, v_end), record, now.jump, now.hits, status)
 
 
-def _meet_if_near(motion: Motion, q, v, t, dt) -> Closed:
+class _Met(NamedTuple):
+    """The contacts of a step, and M⁻¹Zᵀ."""
+
+    closed: Closed
+    changes: Float[Array, "n r"]
+
+
+def _meet_if_near(motion: Motion, q, v, t, dt, before) -> _Met:
     """(4), where one contact is so near that its rows are needed; where there is room for all, they always are computed."""
     meet = sealed(lambda *at: _meet(motion, *at, dt))
+    at = q, v, t, motion.chart_rates(q, before)
     if motion.any_near is None:
-        return meet(q, v, t)
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(meet, q, v, t))
-    return jax.lax.cond(motion.any_near, meet, lambda *_: nothing, q, v, t)
+        return meet(*at)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(meet, *at))
+    return jax.lax.cond(motion.any_near, meet, lambda *_: nothing, *at)
 
 
-def _held_within(motion: Motion, contacts: ContactRows, q, v, t, dt) -> Float[Array, " faces"]:
+def _held_within(change: Float[Array, " faces"], dt) -> Float[Array, " faces"]:
     """How far what rests may be off: the velocity of a resting contact is zero to the rounding of what forces change in a step,
-    also where the coordinates themselves are zero and have no rounding to speak of."""
-    if not contacts.plain:
-        return jnp.zeros(contacts.num_contacts)
-
-    @held_fixed
-    def off(q, v, t, dt):
-        change = jax.jvp(lambda x: contacts.faces(x, t), (q,), (motion.acceleration(q, v, t),))[1]
-        return STICKING * dt**2 * jnp.abs(change)
-
-    return off(q, v, t, dt)
+    also where the coordinates themselves are zero and have no rounding to speak of. `change` is what forces do to the rates."""
+    return STICKING * dt**2 * jnp.abs(change)
 
 
-def _meet(motion: Motion, q, v, t, dt) -> Closed:
-    """(4): the contacts of a step."""
-    gap_rounding = motion.contacts.gap_rounding(q, v, t, dt) + _held_within(motion, motion.contacts, q, v, t, dt)
-    touching = motion.contacts.gaps(q, t) <= gap_rounding
-    pace = dt * jnp.max(jnp.abs(motion.acceleration(q, v, t))) if motion.remembers_rest else 0.0
-    return motion.contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding, pace)
+def _meet(motion: Motion, q, v, t, acceleration, dt) -> _Met:
+    """(4): the contacts of a step. `acceleration` is that of its start, a scale."""
+    contacts = motion.contacts
+    gap_rounding = contacts.gap_rounding(q, v, t, dt)
+    if contacts.plain:
+        change = held_fixed(lambda q, t, acceleration: matvec(contacts.normals(q, t), acceleration))
+        gap_rounding = gap_rounding + _held_within(change(q, t, acceleration), dt)
+    touching = contacts.gaps(q, t) <= gap_rounding
+    pace = dt * jnp.max(jnp.abs(acceleration)) if motion.remembers_rest else 0.0
+    closed = contacts.closed(motion.mechanics, q, v, t, touching, gap_rounding, pace)
+    rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, v.shape[0])])
+    return _Met(closed, motion.mechanics.inverse_mass_times(q, v, t, rows.T))  # which `closed` has computed, too
 
 
-def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope, differentiable: bool) -> _Iterate:
+def _resolve(method, motion: Motion, met: _Met | None, v, free, q, t, slope, differentiable: bool) -> _Iterate:
     """(3): from the velocity that the forces alone would give to the one that contacts and joints allow."""
 
-    def response(covectors):
+    def response(covectors, changes=None):
         """What an implicit step leaves of the change that an impulse makes."""
         if motion.massless:
             return solve(slope, covectors)
-        changes = motion.mechanics.inverse_mass_times(q, v, t, covectors)
+        changes = motion.mechanics.inverse_mass_times(q, v, t, covectors) if changes is None else changes
         return changes if slope is None else solve(slope, changes)
 
     held = motion.held(q, v, t, response)
     reaction = held.reaction(motion.held_rates(q, free, t))
     free = free + matvec(held.response, reaction)
     yes, no_change, count = jnp.asarray(True), jnp.zeros(()), jnp.zeros((), int)
-    if closed is None:
-        return _Iterate(free, reaction, matvec(held.normals.T, reaction), jnp.zeros(0, bool), yes, yes, no_change, count)
-    k = closed.touching.shape[0]
+
+    def pushed_by(jump, of_contacts):
+        """M⁻¹Zᵀλ."""
+        if motion.massless:
+            return jump
+        return motion.mechanics.inverse_mass_times(q, v, t, jump) if motion.num_held else of_contacts
+
+    if met is None:
+        jump = matvec(held.normals.T, reaction)
+        by = pushed_by(jump, jump)
+        return _Iterate(free, reaction, jump, jnp.zeros(0, bool), yes, yes, by, no_change, count)
+    closed, k = met.closed, met.closed.touching.shape[0]
     rows = jnp.concatenate([closed.normals, closed.tangents.reshape(-1, v.shape[0])])
-    loose = response(rows.T)
+    loose = response(rows.T, met.changes)
     through = held.through(loose)
-    closed = closed._replace(delassus=matmul(rows, through))
+    if slope is not None or motion.num_held:  # otherwise it is what it was
+        closed = closed._replace(delassus=matmul(rows, through))
     pushed = matvec(rows, free - v)
     solve_it = lambda closed, pushed: _contact_impulse(method, motion, closed, pushed, differentiable)  # noqa: E731
     if motion.any_near is None:
@@ -233,7 +256,8 @@ def _resolve(method, motion: Motion, closed: Closed | None, v, free, q, t, slope
     hits = closed.touching & (impulse[:k] > 0) & (closed.rates < -calm)
     jump = matvec(rows.T, impulse) + matvec(held.normals.T, reaction)
     all_impulses = jnp.concatenate([impulse, reaction])
-    return _Iterate(free + matvec(through, impulse), all_impulses, jump, hits, solved, settled, no_change, count)
+    by = pushed_by(jump, matvec(met.changes, impulse))
+    return _Iterate(free + matvec(through, impulse), all_impulses, jump, hits, solved, settled, by, no_change, count)
 
 
 def _contact_impulse(
