@@ -133,7 +133,10 @@ def unchanged(told: dict[str, str]) -> bool:
             return False
         if name not in sys.modules:
             importlib.import_module(name)
-        if _constants(name) != digest:
+        try:
+            if _constants(name) != digest:
+                return False
+        except Unsure:  # something was put into carom since: by a test, by somebody who looks inside
             return False
     return True
 
