@@ -32,12 +32,14 @@ STEPS, LONG = 400, 2800  #     of each run of a model, and of one in which littl
 DULL = 4  #                   impacts: with fewer than that, little happens
 FRAMES, STATES = 300, 150  #  of the film of a model; states that are kept of each run of a world
 FIRST = ("restitution", "friction", "gravity", "angle", "size", "radius", "length", "mass")  # what one likes to change most
-# What one likes to change most of these; none of it makes another System, which would be compiled anew for every value.
+# What one likes to change most of these; none of it makes another System, which would be compiled anew for every value. Dominoes
+# that bounce off each other take minutes: they have a choice of how the first is pushed.
 CHOSEN = {
     "bars": ("densities 2",),
     "beam": ("modulus",),
     "beam_pair": ("modulus",),
     "rigid_body": ("spin 3", "gravity"),
+    "dominoes": ("push",),
 }
 LARGEST = 6_000_000  #        bytes of a page: a larger one gets one choice less
 AXES, WORLD_AXES = 2, 1  #    numbers to choose, of a model and of a world: three values of each

@@ -31,10 +31,7 @@ class Bar:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-            patient = {
-                "speed_estimate_period": 600
-            }  # seconds: a page of a gallery takes longer than the thirty that rich looks back
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True, **patient)
+            self.bar = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=LOOK_BACK)
             self.bar.start()
             self.task = self.bar.add_task(text, total=1.0)
         self.bar.update(self.task, completed=share, description=text)
