@@ -201,7 +201,7 @@ class World:
         index = self._index(body[0])
         count = len(self.bodies[index].shapes)
         if len(body) != 2 or body[1] not in range(count):
-            raise InputError(f"{self.bodies[index].name!r} has shapes 0 … {count - 1}; got {body[1:]!r}")
+            raise InputError(f"body {self.bodies[index].name!r} has shapes 0 … {count - 1}; got {body[1:]!r}")
         return index, int(body[1])
 
     def joint(

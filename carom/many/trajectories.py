@@ -113,7 +113,7 @@ class Ensemble:
         code, step = int(self.codes[lane]), int(self.steps[lane])
         t = self.t0 + step * float(self.dt[lane])
         if code == OK:
-            return Status("ok", f"{step} steps taken to t = {t:.9g}", True, step, t)
+            return Status("ok", f"{counted(step, 'step')} taken to t = {t:.9g}", True, step, t)
         # A lane in single precision is another motion than the one in double precision that could be run again.
         impacts = Impacts.from_tables([], self.q.shape[2], np.zeros(len(self.contact_names), int), self.contact_names)
         impacts = impacts if self.single else self.solve(lane).impacts

@@ -1,6 +1,7 @@
 """Where something is written to or read from: names of files, and titles, refused with a sentence where they are neither."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,19 @@ def file_path(path: Any, like: str, *, there: bool = False) -> Path:
     found = Path(os.fsdecode(path))
     if not there and found.is_dir() and found.suffix.lower() != ".zarr":
         raise InputError(f"{str(found)!r} is a folder, and a file goes there: say {str(found / like)!r}")
+    if not there:
+        _check_writable(found.parent)
     return found
+
+
+def _check_writable(folder: Path) -> None:
+    """Whether something can be written is known for certain when something was."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"nothing can be written to {str(folder)!r} ({error.strerror}): choose another folder") from error
 
 
 def titled(title: Any, otherwise: str) -> str:

@@ -263,7 +263,7 @@ class March:
             return Status("stopped" if self.stopped_at is not None else "ended", f"stopped by {self.ended_by} {at}", True, done, t)
         if self.asked.max_impacts is not None and len(impacts) >= self.max_impacts:
             return Status("impacts_reached", f"{counted(len(impacts), 'impact')} reached {at}", True, done, t)
-        return Status("ok", f"{done} steps taken to t = {t:.9g}", True, done, t)
+        return Status("ok", f"{counted(done, 'step')} taken to t = {t:.9g}", True, done, t)
 
     def record(self) -> Any:
         """What a timestepping method knows of each step; nothing for a run that was thinned by `stride`."""

@@ -33,7 +33,7 @@ def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "
     """A positive whole number, given as any kind of number."""
     try:
         number = int(value)
-        good = not isinstance(value, (str, bytes)) and np.ndim(value) == 0 and number == value and number >= 1
+        good = not isinstance(value, (str, bytes, bool, np.bool_)) and np.ndim(value) == 0 and number == value and number >= 1
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:

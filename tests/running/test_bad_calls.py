@@ -5,11 +5,10 @@ one sentence; no row may end in an exception of somebody else. See tests/running
 
 import functools
 import inspect
-import traceback
-from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import answered
 
 import carom
 import carom.report
@@ -18,7 +17,6 @@ from carom.calls import public
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 FALLING = carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[1], [carom.Contact(lambda q: q[1], name="floor")])
-HOME = str(Path(carom.__file__).parent)
 ORIGIN = (0.0, 0.0, 0.0)
 
 
@@ -191,11 +189,7 @@ TABLE = {
 @pytest.mark.parametrize("row", TABLE)
 def test_a_call_that_does_not_fit_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    call, sentence = TABLE[row]
-    with pytest.raises(carom.InputError, match=sentence) as caught:
-        call()
-    assert traceback.extract_tb(caught.value.__traceback__)[-1].filename.startswith(HOME)
-    assert "\n" not in str(caught.value) and not str(caught.value).startswith(("'", '"'))
+    answered(*TABLE[row])
 
 
 def test_what_is_not_there_can_be_caught_as_python_has_it():

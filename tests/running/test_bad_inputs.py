@@ -458,6 +458,11 @@ def drawn():
 
 
 RESULTS = {
+    "True steps": (lambda: solve(num_steps=True), "num_steps must be a positive whole number; got True"),
+    "report below a file": (lambda: solve().report(f"{__file__}/run.html"), "nothing can be written to .*choose another folder"),
+    "run below a file": (lambda: solve().save(f"{__file__}/run.zarr"), "nothing can be written to .*choose another folder"),
+    "picture below a file": (lambda: solve().plot(f"{__file__}/run.png"), "nothing can be written to .*choose another folder"),
+    "ensemble below a file": (lambda: many().save(f"{__file__}/run.zarr"), "nothing can be written to .*choose another folder"),
     "report to a number": (lambda: solve().report(3), "path must be the name of a file, such as 'run.html'; got 3"),
     "report to nothing": (lambda: solve().report(""), "path must be the name of a file"),
     "report to None": (lambda: solve().report(None), "path must be the name of a file"),
@@ -523,6 +528,7 @@ def test_bad_input_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
 
 def test_the_table_is_long_and_a_good_call_passes():
     assert len(TABLE) >= 150
+    assert str(solve(num_steps=1).status) == "1 step taken to t = 0.01"
     assert solve().status.ok and solve(HEAVY, params=GOOD).status.ok
 
 
