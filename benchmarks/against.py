@@ -191,7 +191,7 @@ def row(record: dict) -> list[str]:
 def markdown(records: list[dict], revision: str, processes: int, repeats: int) -> str:
     name = lambda rev: subprocess.run(["git", "log", "-1", "--format=%h %s", rev], cwd=ROOT, capture_output=True, text=True).stdout  # noqa: E731
     load = f", load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else ""
-    how = f"The least of {processes} processes with {repeats} runs each, in turns, on one core{load}."
+    how = f"The least of {repeats} runs in each of {processes} processes, in turns, on one core{load}."
     lines = ["# Beside an older revision", "", f"Before: {name(revision).strip()}", "", f"Now: {name('HEAD').strip()}", "", how]
     lines += ["Processor time per step; of the first call, with an empty cache, in all. A ratio below 1 is a gain.", ""]
     lines += ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
