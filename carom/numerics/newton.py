@@ -69,12 +69,8 @@ def damped_newton(residual: Callable[[Array], Array], guess: Float[Array, " n"],
         x, value, _, count = carry
         update = solve(jax.jacfwd(residual)(x), value)
 
-        def worse(trial):
-            share, halvings = trial
-            there = size_of(residual(x - share * update))
-            return ~(there < size_of(value)) & (halvings < 40)
-
-        share, _ = jax.lax.while_loop(worse, lambda trial: (0.5 * trial[0], trial[1] + 1), (jnp.ones_like(value[0]), 0))
+        worse = lambda share: ~(size_of(residual(x - share * update)) < size_of(value))  # noqa: E731
+        share = _repeated(worse, lambda share: 0.5 * share, jnp.ones_like(value[0]), 40)
         x = x - share * update
         return x, residual(x), size_of(share * update) / (size_of(x) + 1e-300), count + 1
 
@@ -108,10 +104,6 @@ def scalar_root(function: Callable[[Array], Array], guess: Float[Array, ""]) -> 
     Doubled until the sign changes, halved down to rounding, and finished by one differentiable step of Newton's method.
     """
 
-    def outside(carry):
-        high, count = carry
-        return (function(high) < 0) & (count < 60)
-
     def halve(_, ends):
         low, high = ends
         middle = 0.5 * (low + high)
@@ -120,10 +112,24 @@ def scalar_root(function: Callable[[Array], Array], guess: Float[Array, ""]) -> 
 
     @held_fixed
     def solved(guess):
-        high, _ = jax.lax.while_loop(outside, lambda carry: (2 * carry[0], carry[1] + 1), (guess, 0))
+        high = _repeated(lambda high: function(high) < 0, lambda high: 2 * high, guess, 60)
         low, high = jax.lax.fori_loop(0, 60, halve, (jnp.zeros_like(high), high))
         x = 0.5 * (low + high)
         return x, jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
 
     x, slope = solved(guess)
     return x - function(x) / jnp.where(slope != 0, slope, 1.0)
+
+
+def _repeated(wanted: Callable[[Array], Array], change: Callable[[Array], Array], x: Array, most: int) -> Array:
+    """x, changed as long as that is wanted. The verdict is part of the loop's state: under `vmap` JAX computes a condition twice,
+    once to go on and once to choose the lanes that do, and where a value is rounding the two can differ: a lane that is asked to go
+    on and is never chosen goes on for ever."""
+
+    def again(carry):
+        x, _, count = carry
+        x = change(x)
+        return x, wanted(x), count + 1
+
+    x, _, _ = jax.lax.while_loop(lambda carry: carry[1] & (carry[2] < most), again, (x, wanted(x), 0))
+    return x
