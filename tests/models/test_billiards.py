@@ -71,11 +71,17 @@ def test_it_agrees_with_the_collision_integrator():
     np.testing.assert_allclose(solution.q[-1], run.q[-1].ravel(), atol=1e-12)  # collisions of curved bodies multiply errors
 
 
-def test_cost_grows_about_linearly_with_the_number_of_bodies():
-    """Events per body are the same for all n; ten times as many bodies take ten times as many events, each O(log n)."""
+def test_ten_times_as_many_bodies_meet_ten_times_as_often():
     few, many = (discs(n, filling=0.3, seed=0).solve(dt=1.0) for n in (2000, 20_000))
     assert 8 < many.pairs[-1] / few.pairs[-1] < 12
-    assert many.seconds < 40 * few.seconds  # 10 · log(2e4)/log(2e3) = 13, and a noisy machine; quadratic cost would be 100
+
+
+@pytest.mark.stress
+def test_cost_grows_about_linearly_with_the_number_of_bodies():
+    """Ten times as many events, each O(log n): 10 · log(2e4)/log(2e3) = 13 times the cost, and what caches add; were it quadratic,
+    100. The least of seven runs, because single ones of a few milliseconds are as long as their neighbours on the machine want."""
+    few, many = (min(discs(n, filling=0.3, seed=0).solve(dt=1.0).seconds for _ in range(7)) for n in (2000, 20_000))
+    assert 5 * few < many < 50 * few
 
 
 def test_it_is_drawn_and_reported(gas, tmp_path):
