@@ -82,6 +82,7 @@ class Stepper:
     scene: Scene
     tolerance: float = 1e-10
     memory: Memory = field(default_factory=Memory)
+    _in_vain: bool = field(default=False, repr=False)  # halving has not ended the impacts
     _seen: tuple[State, np.ndarray, Posed] | None = field(default=None, repr=False)  # what was found last: where, how far, what
 
     def begin(self, state: State, h: float) -> None:
@@ -96,11 +97,19 @@ class Stepper:
         self.memory = Memory.of(posed, nothing, np.nan * nothing, pressed, stuck, True)
 
     def step(self, state: State, t: float, h: float, depth: int = 0) -> tuple[State, StepRecord]:
-        """One step; in halves if its contact problem cannot be solved as a whole."""
+        """One step; in halves if its contact problem cannot be solved as a whole.
+
+        Impacts that come to no end in the shortest of halves either (bodies pressed together between elastic and plastic ones) are
+        no matter of time: until a step has an end again they are taken as they are, or each would take 2¹² short ones.
+        """
         memory = self.memory
         new, record = self._try(state, t, h, StepRecord(hurried=depth == FAST))
+        self._in_vain = record.endless and (self._in_vain or depth == FAST)
         if depth == FAST or (not record.endless and (record.converged or depth >= HALVINGS)):
             return new, record
+        if self._in_vain and record.converged:
+            self.memory = memory
+            return self._try(state, t, h, StepRecord(hurried=True))
         self.memory = replace(memory, watchful=True)
         middle, first = self.step(state, t, 0.5 * h, depth + 1)
         if not first.converged:

@@ -8,6 +8,7 @@ import pytest
 
 import carom
 from carom.bodies import quaternions, shapes
+from carom.bodies.stepping import FAST, Stepper
 from carom.bodies.world import World
 
 G = 9.81
@@ -169,3 +170,16 @@ def test_ten_boxes_and_fifty_planks_rest_for_a_hundred_thousand_steps():
     world.material(friction=0.5)
     run = world.solve(1e-3, 100_000, save_every=1000)
     assert np.max(np.abs(run.x - run.x[0])) < 1e-12
+
+
+def test_impacts_that_do_not_end_in_shorter_steps_do_not_hold_up_the_run(monkeypatch):
+    """From its 74th step on impacts between elastic and plastic bodies come to no end, in halves neither: 2¹³ tries a step."""
+    tries, real = [0], Stepper._try
+
+    def counted(*args):
+        tries[0] += 1
+        return real(*args)
+
+    monkeypatch.setattr(Stepper, "_try", counted)
+    check(random_things(2335), 80)
+    assert 80 + FAST < tries[0] < 80 + 7 * 2 * FAST  # and from below: to the shortest halves once, or nothing was needed here
