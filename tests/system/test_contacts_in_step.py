@@ -151,8 +151,9 @@ def test_where_there_is_room_nothing_is_gathered():
 @pytest.mark.stress
 def test_open_contacts_cost_their_gap_and_no_more():
     """Discs with friction that begin to fall: 8, 12 and 50 of them, with 52, 102 and 1375 gaps. Once a step of 12 cost 167 times
-    that of 8, and one of 50 a hundred times more again; what is left is the number of gaps, 2 and 26 times. Four times that is
-    allowed, for what else a step does and for caches; and from below, 50 discs do cost more than 8, or nothing was measured."""
+    that of 8, and one of 50 a hundred times more again. From 12 to 50 there are 13 times as many gaps; four times that is allowed,
+    for what else a step does and for caches. Between 8 and 12 lies the change from rows for all contacts to a table of those that
+    are near: 6 to 14 times, by the machine; 30 are allowed. From below: 50 discs cost more than 12, or nothing was measured."""
     took = {}
     for n, steps in ((8, 400), (12, 400), (50, 400)):  # 0.04 s: in free flight
         system, q0, v0 = discs(n)
@@ -160,13 +161,11 @@ def test_open_contacts_cost_their_gap_and_no_more():
             system, carom.MoreauJean(), q0, v0, dt=1e-4, num_steps=k, throw=False
         )
         solve(1), solve(steps)  # compiles, and lets tables grow
-        clocks = []
-        for _ in range(5):
-            before = time.process_time()  # of this process alone: others may be busy
-            solve(steps)
-            whole = time.process_time()
-            solve(1)
-            clocks.append((whole - before - (time.process_time() - whole)) / (steps - 1))
-        took[n] = sorted(clocks)[2]
-    assert took[12] < 4 * 2 * took[8]
-    assert 2 * took[8] < took[50] < 4 * 26 * took[8]
+        clocks = {1: [], steps: []}
+        for k in 9 * [1, steps]:
+            before = time.perf_counter()  # not of the processors: on many cores, threads that wait for work count there as well
+            solve(k)
+            clocks[k].append(time.perf_counter() - before)
+        took[n] = (min(clocks[steps]) - min(clocks[1])) / (steps - 1)  # the least: others may be busy
+    assert took[12] < 30 * took[8]
+    assert took[12] < took[50] < 4 * 13 * took[12]
