@@ -119,7 +119,8 @@ def write_page(
     axes = without(axes, refused)
     own = tuple(axis[len(axis) // 2] for axis in axes.values())
     count = f"{len(made)} run{'' if len(made) == 1 else 's'}"
-    note = f"{count}, computed in {time.perf_counter() - clock:.2g} s. "
+    took = time.perf_counter() - clock
+    note = f"{count}, computed in {took:.2g} s. " if took < 100 else f"{count}, computed in {took / 60:.1f} min. "
     note += f"With carom play {name} it is computed as you watch, at any value."
     reports = {values: _page(made[values][1]) for values in product(*axes.values())}
     about = made[own][0].about
