@@ -15,10 +15,17 @@ def _ask(browser: Browser, what: str, inside: str | None = None) -> Any:
     return browser.run(f"{source}.{what}({doc})")
 
 
-def pale(browser: Browser, inside: str | None = None) -> tuple[int, list[Any]]:
-    """How many texts there are on the page (or in a frame of it), and those that are too pale."""
-    count, bad = _ask(browser, "pale", inside)
-    return count, bad
+def pale(browser: Browser, inside: str | None = None, patience: float = 20.0) -> tuple[int, list[Any]]:
+    """How many texts there are on the page (or in a frame of it), and those that stay too pale.
+
+    A panel that opens fades in, for as long as the machine takes to draw it: what is pale only until then is no fault.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        count, bad = _ask(browser, "pale", inside)
+        if not bad or time.monotonic() > deadline:
+            return count, bad
+        time.sleep(0.1)
 
 
 def controls(browser: Browser, inside: str | None = None) -> list[tuple[str, str, int]]:
