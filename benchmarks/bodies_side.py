@@ -1,16 +1,20 @@
 """Other tools on scenes of bodies, each in the interpreter that has it: nothing of carom is imported here.
 
-Called as `python bodies_side.py TOOL SCENE DT STEPS`, it prints one JSON object: the CPU seconds of the steps, the positions of all
-bodies at the start and at some later times, and what the tool says of its own contact problem.
+Called as `python bodies_side.py TOOL SCENE DT STEPS [PATIENCE]`, it prints one JSON object: the CPU seconds of the steps, the
+positions of all bodies at the start and at some later times, and what the tool says of its own contact problem. Of a
+heap it tells the CPU seconds of each step until the patience was over, and then the contacts and the poses.
 """
 
 import json
+import math
+import random
 import sys
 import time
 
 GRAVITY, FRICTION = 9.81, 0.5
 SAMPLES = 20  # times at which positions are kept
 BALL = 0.05
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
 
 def scene(name: str) -> dict:
@@ -28,7 +32,38 @@ def scene(name: str) -> dict:
         row = (-0.11, 0.0, 0.11)
         places = [(x + 0.013 * k, y - 0.007 * k, 0.06 + 0.115 * k) for k in range(3) for x in row for y in row]
         return {"kind": "ball", "places": places, "velocity": None, "walls": 0.2}
+    if name.startswith("heap-"):
+        return heap(*name.split("-")[1:])
     raise SystemExit(f"there is no scene {name}")
+
+
+def heap(kind: str, across: str, deep: str, layers: str) -> dict:
+    """Bodies of 0.1 in cells with room to turn, between walls: balls at places that vary by 8 mm, boxes turned at random; they fall
+    and become one heap. In the plane `deep` is 0."""
+    chance, flat = random.Random(0), int(deep) == 0
+    cell = 0.12 if kind == "ball" else 0.145 if flat else 0.177
+    places, turns = [], []
+    for i in range(int(across)):
+        for j in range(max(int(deep), 1)):
+            for k in range(int(layers)):
+                x, y, z = ((8e-3 if kind == "ball" else 1e-3) * chance.uniform(-1, 1) for _ in range(3))
+                middle = (cell * (i - 0.5 * (int(across) - 1)), cell * (j - 0.5 * (max(int(deep), 1) - 1)))
+                places.append((middle[0] + x, 0.0 if flat else middle[1] + y, 0.5 * cell + 1e-3 + cell * k + z))
+                angle = chance.uniform(-math.pi, math.pi)
+                turn = [math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2)] if flat else [chance.gauss(0, 1) for _ in range(4)]
+                length = math.sqrt(sum(t * t for t in turn))
+                turns.append([t / length for t in turn] if kind == "box" else [1.0, 0.0, 0.0, 0.0])
+    return {"kind": kind, "places": places, "turns": turns, "velocity": None, "walls": 0.5 * cell * int(across) + 1e-3}
+
+
+def march(step, steps: int, patience: float) -> list[float]:
+    """CPU seconds of each step, until the patience is over."""
+    each: list[float] = []
+    while len(each) < steps and sum(each) < patience:
+        clock = time.process_time()
+        step()
+        each.append(time.process_time() - clock)
+    return each
 
 
 def steps_and_samples(steps: int):
@@ -38,14 +73,15 @@ def steps_and_samples(steps: int):
 # -- MuJoCo --------------------------------------------------------------------------------------------------------------
 
 
-def mujoco(name: str, dt: float, steps: int) -> dict:
+def mujoco(name: str, dt: float, steps: int, patience: float = 0.0) -> dict:
     import mujoco as mj
 
     what = scene(name)
     shape = 'type="box" size="0.05 0.05 0.05"' if what["kind"] == "box" else f'type="sphere" size="{BALL}"'
     bodies = "".join(
-        f'<body pos="{x} {y} {z}"><freejoint/><geom {shape} density="1000" friction="{FRICTION} 0 0" condim="3"/></body>'
-        for x, y, z in what["places"]
+        f'<body pos="{x} {y} {z}" quat="{" ".join(map(str, turn))}"><freejoint/>'
+        f'<geom {shape} density="1000" friction="{FRICTION} 0 0" condim="3"/></body>'
+        for (x, y, z), turn in zip(what["places"], what.get("turns") or [UPRIGHT] * len(what["places"]), strict=True)
     )
     walls = ""
     if what["walls"]:
@@ -60,6 +96,12 @@ def mujoco(name: str, dt: float, steps: int) -> dict:
     data = mj.MjData(model)
     if what["velocity"]:
         data.qvel[:3] = what["velocity"]
+    if patience:
+        each = march(lambda: mj.mj_step(model, data), steps, patience)
+        last = int(data.solver_niter[0]) - 1
+        own = float(data.solver.gradient[max(last, 0)]) if last >= 0 else 0.0
+        speed = float(abs(data.qvel.reshape(-1, 6)[:, :3]).max())
+        return {"each": each, "poses": data.qpos.reshape(-1, 7).tolist(), "contacts": int(data.ncon), "own": own, "speed": speed}
     place = lambda: data.qpos.reshape(-1, 7)[:, :3].tolist()  # noqa: E731
     frames, keep, seconds = [place()], steps_and_samples(steps), 0.0
     for k in range(1, steps + 1):
@@ -76,7 +118,7 @@ def mujoco(name: str, dt: float, steps: int) -> dict:
 # -- pymunk, in the plane: x and the height --------------------------------------------------------------------------------
 
 
-def pymunk(name: str, dt: float, steps: int) -> dict:
+def pymunk(name: str, dt: float, steps: int, patience: float = 0.0) -> dict:
     import pymunk as pm
 
     what = scene(name)
@@ -86,16 +128,27 @@ def pymunk(name: str, dt: float, steps: int) -> dict:
     floor = pm.Segment(space.static_body, (-100, -1), (100, -1), 1.0)
     floor.friction = root
     space.add(floor)
+    for side in (-1, 1) if what["walls"] else ():
+        at = side * (what["walls"] + 1)
+        wall = pm.Segment(space.static_body, (at, -10), (at, 100), 1.0)
+        wall.friction = root
+        space.add(wall)
     bodies = []
-    for x, _, z in what["places"]:
-        body = pm.Body(10.0, pm.moment_for_box(10.0, (0.1, 0.1)))
-        body.position = (x, z)
-        shape = pm.Poly.create_box(body, (0.1, 0.1))
+    for (x, _, z), turn in zip(what["places"], what.get("turns") or [UPRIGHT] * len(what["places"]), strict=True):
+        ball = what["kind"] == "ball"
+        mass = 1000 * 3.141592653589793 * BALL**2 if ball else 10.0
+        body = pm.Body(mass, pm.moment_for_circle(mass, 0, BALL) if ball else pm.moment_for_box(mass, (0.1, 0.1)))
+        body.position, body.angle = (x, z), 2 * math.atan2(turn[3], turn[0])
+        shape = pm.Circle(body, BALL) if ball else pm.Poly.create_box(body, (0.1, 0.1))
         shape.friction = root
         space.add(body, shape)
         bodies.append(body)
     if what["velocity"]:
         bodies[0].velocity = what["velocity"][::2]
+    if patience:
+        each = march(lambda: space.step(dt), steps, patience)
+        poses = [(b.position.x, b.position.y, 0.0, math.cos(b.angle / 2), 0.0, 0.0, math.sin(b.angle / 2)) for b in bodies]
+        return {"each": each, "poses": poses, "contacts": None, "own": None, "speed": max(abs(b.velocity) for b in bodies)}
     place = lambda: [(b.position.x, 0.0, b.position.y) for b in bodies]  # noqa: E731
     frames, keep, seconds = [place()], steps_and_samples(steps), 0.0
     for k in range(1, steps + 1):
@@ -110,7 +163,7 @@ def pymunk(name: str, dt: float, steps: int) -> dict:
 # -- Siconos ---------------------------------------------------------------------------------------------------------------
 
 
-def siconos(name: str, dt: float, steps: int) -> dict:
+def siconos(name: str, dt: float, steps: int, patience: float = 0.0) -> dict:
     import numpy as np
     import siconos.kernel as sk
     import siconos.numerics as sn
@@ -131,7 +184,7 @@ def siconos(name: str, dt: float, steps: int) -> dict:
         mass = 1.0 if what["kind"] == "box" else 1000 * 4 / 3 * np.pi * BALL**3
         moment = mass / 6 * 0.01 if what["kind"] == "box" else 0.4 * mass * BALL**2
         speed = [*what["velocity"], 0, 0, 0] if what["velocity"] and i == 0 else [0] * 6
-        body = RigidBodyDS([*where, 1, 0, 0, 0], speed, mass, np.eye(3) * moment)
+        body = RigidBodyDS([*where, *(what["turns"][i] if "turns" in what else UPRIGHT)], speed, mass, np.eye(3) * moment)
         shape = SiconosBox(0.1, 0.1, 0.1) if what["kind"] == "box" else SiconosSphere(BALL)
         shape.setInsideMargin(0.005)
         shape.setOutsideMargin(0.0)
@@ -164,7 +217,7 @@ def siconos(name: str, dt: float, steps: int) -> dict:
     problem.numericsSolverOptions().dparam[sn.SICONOS_DPARAM_TOL] = 1e-8
     problem.numericsSolverOptions().iparam[sn.SICONOS_IPARAM_MAX_ITER] = 1000
     problem.setMStorageType(1)
-    problem.setMaxSize(10000)
+    problem.setMaxSize(100000)
     simulation = sk.TimeStepping(system, sk.TimeDiscretisation(0.0, dt))
     simulation.insertIntegrator(sk.MoreauJeanOSI(0.5))
     simulation.insertNonSmoothProblem(problem)
@@ -172,6 +225,17 @@ def siconos(name: str, dt: float, steps: int) -> dict:
     simulation.setNewtonOptions(sk.SICONOS_TS_LINEAR)
     simulation.setNewtonMaxIteration(2)
     simulation.setNewtonTolerance(1e-10)
+    if patience:
+
+        def step():
+            simulation.computeOneStep()
+            simulation.nextStep()
+
+        each = march(step, steps, patience)
+        own = float(problem.numericsSolverOptions().dparam[sn.SICONOS_DPARAM_RESIDU])
+        poses = [[float(x) for x in body.q()] for body in bodies]
+        speed = max(float(np.linalg.norm(body.twist()[:3])) for body in bodies)
+        return {"each": each, "poses": poses, "contacts": problem.getSizeOutput() // 3, "own": own, "speed": speed}
     place = lambda: [[float(x) for x in body.q()[:3]] for body in bodies]  # noqa: E731
     frames, keep, seconds = [place()], steps_and_samples(steps), 0.0
     for k in range(1, steps + 1):
@@ -186,5 +250,6 @@ def siconos(name: str, dt: float, steps: int) -> dict:
 
 
 if __name__ == "__main__":
-    tool, name, dt, steps = sys.argv[1:5]
-    print(json.dumps({"mujoco": mujoco, "pymunk": pymunk, "siconos": siconos}[tool](name, float(dt), int(steps))))
+    tool, name, dt, steps, *patience = sys.argv[1:]
+    found = {"mujoco": mujoco, "pymunk": pymunk, "siconos": siconos}[tool]
+    print(json.dumps(found(name, float(dt), int(steps), *map(float, patience))))

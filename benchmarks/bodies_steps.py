@@ -113,6 +113,16 @@ def table(before: Path, names: list[str]) -> list[str]:
     return lines
 
 
+def replace_part(page: Path, mark: str, lines: list[str]) -> None:
+    """Put lines, which begin with a mark, in the place of the part of a page that does; a new part comes before the last one."""
+    parts = ["## " + part for part in page.read_text().split("\n## ")]
+    parts[0] = parts[0].removeprefix("## ")
+    new = "\n".join(lines).rstrip("\n") + "\n"
+    known = [i for i, part in enumerate(parts) if part.startswith(mark)]
+    parts[known[0] if known else len(parts) - 1 : known[0] + 1 if known else len(parts) - 1] = [new]
+    page.write_text("\n".join(parts))
+
+
 def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--before", type=Path, help="a checkout of the commit to compare with")

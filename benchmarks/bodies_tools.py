@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.bodies_compiled import MARK as COMPILED
+from benchmarks.bodies_gas import MARK as GAS
 from benchmarks.bodies_side import BALL, FRICTION, GRAVITY, scene, steps_and_samples
 from benchmarks.bodies_steps import MARK
 
@@ -136,8 +138,9 @@ def main(argv: list[str] | None = None) -> None:
         for label, go in sides:
             lines.append(row(label, name, go(), steps))
             print(lines[-1], flush=True)
-    kept = chosen.out.read_text().partition(MARK)[1:] if chosen.out.exists() else ()  # written by benchmarks.bodies_steps
-    chosen.out.write_text("\n".join(lines) + "\n" + ("\n" + "".join(kept) if any(kept) else ""))
+    page = chosen.out.read_text() if chosen.out.exists() else ""
+    marks = sorted(page.find(mark) for mark in (GAS, COMPILED, MARK) if mark in page)  # of other programs
+    chosen.out.write_text("\n".join(lines) + "\n" + ("\n" + page[marks[0] :] if marks else ""))
 
 
 if __name__ == "__main__":

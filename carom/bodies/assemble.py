@@ -10,8 +10,8 @@ from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.detection.geometry import build
 from carom.bodies.joints import Joint, Joints, joint_rows
 from carom.bodies.materials import build_materials
+from carom.bodies.posed import pose
 from carom.bodies.scene import FREE, Force, Scene, Spring, State, prescribed
-from carom.bodies.velocity import pose
 from carom.errors import InputError
 from carom.numerics.friction.stages import solve_friction
 
@@ -134,9 +134,11 @@ def overlaps(scene: Scene, state: State) -> Contacts:
     return contacts.take(np.flatnonzero(contacts.gap < -TOUCHING * (scene.reach[contacts.a] + scene.reach[contacts.b])))
 
 
-def refuse_overlaps(scene: Scene, state: State) -> None:
-    """Explain which bodies overlap, and how deep."""
+def refuse_overlaps(scene: Scene, state: State, new: int | None = None) -> None:
+    """Explain which bodies overlap, and how deep; only those with a `new` body where the others move already, and may touch."""
     found = overlaps(scene, state)
+    if new is not None:
+        found = found.take(np.flatnonzero((found.a == new) | (found.b == new)))
     if len(found) == 0:
         return
     deepest: dict[tuple[int, int], float] = {}

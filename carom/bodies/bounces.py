@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.bodies.materials import ELASTIC
+from carom.bodies.posed import Posed
 from carom.bodies.quaternions import lengths
 from carom.bodies.rolling import solve_rolling
-from carom.bodies.velocity import Answer, Posed, kicked
+from carom.bodies.velocity import Answer, kicked
 
 CALM = 2.0  #      a contact that meets no faster than so many times what the forces change in a step does not bounce
 ROUNDS = 30  #     impacts one after the other; what then still closes does not bounce, or the step is repeated in halves

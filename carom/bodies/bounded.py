@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from carom.bodies.velocity import Answer, Posed, solve_velocities
+from carom.bodies.posed import Posed
+from carom.bodies.velocity import Answer, solve_velocities
 
 ROUNDS = 40
 SLACK = 1e-12  # relative: a row this near to its bound is there

@@ -5,7 +5,7 @@
 Both bodies feel an impulse at the same point of space, so that no impulse changes the angular momentum of the whole.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from carom.bodies.quaternions import crossing, lengths
 from carom.bodies.scene import Scene, State
 from carom.numerics.friction.problem import FrictionProblem
 
+ROUNDING = 4 * np.finfo(float).eps  # of a sum of a dozen products
 SMALL = 4000  # rows times bodies, up to which H is one dense matrix: a product is one call then, and not ten
 
 
@@ -33,11 +34,13 @@ class Rows:
     tangents: int
     contacts: int
     bodies: int
+    compliance: np.ndarray | None = None  # [r]  what is added to the diagonal of W, where something gives way
 
     def take(self, index: np.ndarray, contacts: int) -> "Rows":
         """Some of the rows, those of so many contacts first."""
         columns = (column[index] for column in (self.a, self.b, self.linear, self.turn_a, self.turn_b))
-        return Rows(*columns, self.tangents, contacts, self.bodies)
+        give = None if self.compliance is None else self.compliance[index]
+        return Rows(*columns, self.tangents, contacts, self.bodies, give)
 
     @once
     def dense(self) -> np.ndarray | None:
@@ -56,6 +59,13 @@ class Rows:
             return self.dense @ np.concatenate([v, spin], axis=1).ravel()
         relative = np.vecdot(self.linear, v[self.b] - v[self.a])
         return relative + np.vecdot(self.turn_b, spin[self.b]) - np.vecdot(self.turn_a, spin[self.a])
+
+    def rounding(self, v: np.ndarray, spin: np.ndarray) -> float:
+        """The last bits of all rates: where the terms of (1) cancel, as they do in joints, no rates are known better."""
+        v, spin = np.abs(v), np.abs(spin)
+        size = np.vecdot(np.abs(self.linear), v[self.a] + v[self.b])
+        size += np.vecdot(np.abs(self.turn_a), spin[self.a]) + np.vecdot(np.abs(self.turn_b), spin[self.b])
+        return ROUNDING * float(np.linalg.norm(size))
 
     def kick(self, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""
@@ -113,7 +123,8 @@ def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows
     both = lambda mine, theirs: np.concatenate([mine, theirs])  # noqa: E731
     columns = (both(a, joints.a), both(b, joints.b), both(frame.reshape(-1, 3), joints.linear))
     turns = both(turns[0], joints.turn_a), both(turns[1], joints.turn_b)
-    return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass))
+    give = both(np.zeros(len(a)), joints.compliance) if any(joints.compliance) else None
+    return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass), give)
 
 
 def with_rolling(joints: JointRows, contacts: Contacts, levers: np.ndarray, dim: int) -> JointRows:
@@ -125,7 +136,7 @@ def with_rolling(joints: JointRows, contacts: Contacts, levers: np.ndarray, dim:
         about = [(levers[0, i], t) for t in (frame[i, 1:] if dim == 3 else np.eye(3)[2:])] + [(levers[1, i], contacts.normal[i])]
         for lever, axis in about:
             if lever > 0:
-                rows.append(contacts.a[i], contacts.b[i], zero, axis, axis, 0.0, 0.0, np.inf, int(i), float(lever))
+                rows.append(contacts.a[i], contacts.b[i], zero, axis, axis, 0.0, 0.0, np.inf, int(i), float(lever), 0.0, 1.0)
     return rows
 
 
@@ -142,14 +153,23 @@ def problem(
         index.append((d * number[owner[mine]][:, None] + np.arange(d)).ravel())
         column.append(np.repeat(mine, d))
         value.append(sign * _coordinates(rows.linear[mine], turn[mine], d).ravel())
-    shape = (d * len(bodies), len(rows.a))
+    gives = np.flatnonzero(rows.compliance) if rows.compliance is not None else np.zeros(0, int)
+    index.append(d * len(bodies) + np.arange(len(gives)))  # what gives way has a mass of its own there: 1/γ
+    column.append(gives)
+    value.append(np.ones(len(gives)))
+    shape = (d * len(bodies) + len(gives), len(rows.a))
     H = sparse.csc_matrix((np.concatenate(value), (np.concatenate(index), np.concatenate(column))), shape)
     M, W = (_blocks(bodies, d, *pair) for pair in ((scene.mass, inertia), (scene.inverse_mass, inverse)))
+    if len(gives):
+        give = rows.compliance[gives]
+        M, W = (sparse.block_diag([known, sparse.diags(more)], "csr") for known, more in ((M, 1 / give), (W, give)))
     return FrictionProblem(q, friction, rows.tangents, jacobian=H, mass=M, inverse_mass=W)
 
 
 def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
-    """W = HᵀM⁻¹H as a dense matrix."""
+    """W = HᵀM⁻¹H + γ as a dense matrix."""
+    if rows.compliance is not None:
+        return delassus(scene, replace(rows, compliance=None), inverse) + np.diag(rows.compliance)
     if rows.dense is not None:
         return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse if scene.round is None else scene.round)
     bodies, number = _touched(scene, rows)

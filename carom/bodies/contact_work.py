@@ -18,19 +18,52 @@ part, or slide. So an island (bodies that impulses connect) is asked again, with
 
 Not where it gains at all: in gravity a disk that whirls on its rim gains and loses by turns, less than that, and keeps its energy
 because it may. u₀ is of order h in a contact that lasts, so what κ = 0 takes is small, in the few steps where it is needed. What
-moves as prescribed, and motors, do work of their own: their islands are left alone. Elastic contacts and joints keep κ = 1: they do
-no work, whatever others do.
+moves as prescribed, and motors, do work of their own: their islands are left alone.
+
+Elastic contacts and joints keep κ = 1: they do no work, whatever others do. But beside them κ = 0 is not safe either, again by (2):
+where a linkage turns its foot into the floor, it presses a contact that was opening, u₀ > 0, and that is work,
+
+    r · (u₀ + u₁)/2 = r · u₀/2 + r · w/2 ≤ r · u₀/2      with w = u₁                                                          (4)
+
+So if an island gains though nothing is asked of what lasts, those of its contacts that do are asked about the mean instead, κ = 1:
+along the normal where u₀ > 0, across it where friction does work. They take r · w/2 ≤ 0 then, and end where they began; a contact
+that is closing keeps κ = 0, and does no work by (4). So this has an end, and no island gains in it.
 """
 
 import numpy as np
 
 from carom.bodies.bounces import normal_rates, offsets
 from carom.bodies.materials import ELASTIC
+from carom.bodies.posed import Posed
+from carom.bodies.quaternions import cross
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import PRESCRIBED, State
-from carom.bodies.velocity import Answer, Posed, islands
+from carom.bodies.velocity import Answer, islands
 
 ROUNDING = 1e-12  # relative to the impulses times the velocities that the problem is about
+
+
+def towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
+    """The point of the segment from 0 to `full` that is nearest to `wanted`, row by row."""
+    square = np.vecdot(full, full)
+    share = np.vecdot(wanted, full) / np.where(square > 0, square, 1.0)
+    return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
+
+
+def carried(posed: Posed, middle: State, later: State) -> np.ndarray:
+    """What rests on a prescribed body shall move at the end of the step as the point under its centre moves then, not in the
+    middle: so a turntable carries what stands on it round, not outwards. The change of all rates by that."""
+    scene, rows = posed.scene, posed.rows
+    change = np.zeros(len(rows.a))
+    for body in scene.motions:
+        for mine, other, sign in ((rows.a, rows.b, -1.0), (rows.b, rows.a, 1.0)):
+            at = np.flatnonzero(mine == body)
+            arm = middle.x[other[at]] - middle.x[body]
+            turned = arm @ middle.R[body] @ later.R[body].T
+            now = middle.v[body] + cross(middle.L[body], arm)
+            then = later.v[body] + cross(later.L[body], turned)
+            change[at] += sign * np.sum(rows.linear[at] * (then - now), axis=1)
+    return change
 
 
 def solve_lasting(
@@ -38,26 +71,48 @@ def solve_lasting(
 ) -> tuple[np.ndarray, Answer]:
     """The law for (u₁ + given + lasting + 2φ⁺/h, r): `lasting` is what contacts that last are asked for beyond what is `given`. An
     elastic contact may press only where u₁ = −u₀: those that press otherwise are asked again for that, and islands that gain are
-    asked without `lasting`, until there are none. What was asked in the end, and the answer."""
+    asked without `lasting`, and then for what (4) says, until there are none. What was asked in the end, and the answer."""
     room = 2 * np.maximum(posed.contacts.gap, 0.0) / h
     width, count = 1 + posed.rows.tangents, posed.rows.contacts
     normal = slice(0, width * count, width)
-    rates, elastic = normal_rates(posed, middle.v, middle.L), posed.restitution == ELASTIC
-    given, lasting = given.copy(), lasting.copy()
+    elastic = posed.restitution == ELASTIC
+    bounces = bool(elastic.any())
+    mixed = len(posed.joints) > 0 or bounces  # κ = 1 beside others
+    if not (mixed or np.count_nonzero(lasting)):  # nothing can gain
+        shift = given + lasting
+        return shift, solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, tolerance, h)
+    rates = normal_rates(posed, middle.v, middle.L)
+    given, lasting, nothing = given.copy(), lasting.copy(), np.zeros(len(given), bool)
     while True:
         shift = given + lasting
         answer = solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, tolerance, h)
         if not answer.converged:
             return shift, answer
-        gaining = (
-            _gaining(posed, middle, v, L, answer) & (lasting != 0) if np.count_nonzero(lasting) else np.zeros(len(shift), bool)
-        )
+        gaining = nothing
+        if mixed or np.count_nonzero(lasting):
+            gaining = _gaining(posed, middle, v, L, answer)
         wrong = elastic & (answer.impulses[normal] > 0) & (shift[normal] + room != rates)
-        if not (np.any(wrong) or np.any(gaining)):
+        again = gaining & (lasting != 0)
+        if np.count_nonzero(gaining) and not np.count_nonzero(again):
+            before = posed.rates(middle.v, middle.L)
+            again = gaining & _working(posed, before, answer) & (given != before)
+            given[again] = before[again]
+        if not (np.any(wrong) or np.any(again)):
             return shift, answer
-        lasting[gaining] = 0.0
+        lasting[again] = 0.0
         given[normal][wrong], lasting[normal][wrong], room[wrong] = rates[wrong], 0.0, 0.0
         start = answer.impulses
+
+
+def _working(posed: Posed, before: np.ndarray, answer: Answer) -> np.ndarray:
+    """(4): the rows of contacts that open and press all the same, and of those whose friction does work."""
+    rows = posed.rows
+    now, r, mean = (rows.by_contact(part) for part in (before, answer.impulses, 0.5 * (before + answer.u)))
+    work, found = r * mean, np.zeros(len(before), bool)
+    asked = rows.by_contact(found)
+    asked[:, 0] = (work[:, 0] > 0) & (now[:, 0] > 0)
+    asked[:, 1:] = (np.sum(work[:, 1:], axis=1) > 0)[:, None]
+    return found
 
 
 def _gaining(posed: Posed, middle: State, v: np.ndarray, L: np.ndarray, answer: Answer) -> np.ndarray:

@@ -10,7 +10,7 @@ at each step stays where it is. Whatever comes out is judged by the same certifi
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +28,8 @@ PROXIMAL = (1e-8, 1e-6, 1e-11)  # λ, tried in this order: W is singular where b
 GOAL = 1e-14  #      E that rounding allows
 GOOD = 1e-13  #      E at which impulses are the answer, those of the step before too
 GRADIENT_STEPS = 300
+HALF_BIT = 2.0**-53
+BLURRED = 1e-7  #    E that rounding is never an excuse for: impulses without end, where there is no solution, make it large
 FEW_ROWS = 50  #     up to which pivots are quicker than another start: there are as many as contacts that change their state
 PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
 
@@ -41,19 +43,20 @@ class Dense:
     friction: np.ndarray  #  [contacts]
     tangents: int
     least: float  #          what ‖q‖ counts as at least
+    blur: Callable[[], float] = float  # the last bits of q
 
-    @property
+    @once
     def contact_rows(self) -> int:
         return len(self.friction) * (1 + self.tangents)
 
     @once
     def rho(self) -> float:
-        trace = float(np.trace(self.W))
+        trace = float(self.W.trace())
         return len(self.q) / trace if trace > 0 else 1.0
 
     @once
     def size(self) -> float:
-        return max(float(np.linalg.norm(self.q)), self.least)
+        return max(math.sqrt(self.q.dot(self.q)), self.least)
 
     @once
     def stretched(self) -> "Stretched":
@@ -69,6 +72,13 @@ class Dense:
         other = replace(self)
         other.__dict__["stretched"] = replace(self.stretched, rho=weight * self.stretched.rho)
         return other
+
+    def rounding(self, r: np.ndarray) -> float:
+        """What the last bits of impulses are in E: half an ε of each moves u by ½ε|W||r|. Where a body lies under one a million
+        times heavier its impulses are a million times what its own motion needs, and no numbers have a smaller E. Nor have they
+        one that is smaller than those of q, where joints in excess of what is needed say the same but for rounding."""
+        moved = HALF_BIT * float(np.linalg.norm(np.abs(self.W) @ np.abs(r))) + self.blur()
+        return min(moved / self.size, BLURRED) if self.size > 0 else 0.0
 
     def residual(self, r: np.ndarray) -> float:
         """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else."""

@@ -51,7 +51,7 @@ class WorldNow:
 
     @property
     def energy(self) -> float:
-        return float(np.sum(self.state.kinetic(self.scene)) + potential(self.scene, self.state.x, self.state.q))
+        return float(np.sum(self.state.kinetic(self.scene)) + potential(self.scene, self.state.x, self.state.q, self.state.turns))
 
 
 @dataclass
@@ -128,6 +128,11 @@ class Ending:
 
 
 def _number(value: Any, name: str) -> float:
+    if np.asarray(value).dtype == bool:
+        raise InputError(
+            f"the stop {name!r} returns true or false; it must be a number that passes through zero where the run ends: "
+            "height - 0.5, and not height < 0.5"
+        )
     try:
         found = np.asarray(value, float)
     except (TypeError, ValueError):

@@ -61,6 +61,11 @@ class Joints:
         return tuple(j for j in self.all if j.drive.elastic)
 
     @cached_property
+    def wound(self) -> tuple[Joint, ...]:
+        """Hinges with a spring: how often they have turned round matters."""
+        return tuple(j for j in self.all if j.kind == "hinge" and j.drive.stiffness > 0)
+
+    @cached_property
     def ropes(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.kind == "rope")
 
@@ -79,6 +84,8 @@ class JointRows:
     bound: list[float] = field(default_factory=list)  #         the largest force of the row
     contact: list[int] = field(default_factory=list)  #         the contact whose rolling or spinning the row is about, or −1
     lever: list[float] = field(default_factory=list)  #         and the largest torque over the normal impulse of it
+    compliance: list[float] = field(default_factory=list)  #    how fast the row gives way under a unit of impulse: of a damper
+    kappa: list[float] = field(default_factory=list)  #         u₁ = −κu₀ is asked for (`carom.bodies.stepping`)
 
     def add(
         self,
@@ -89,7 +96,7 @@ class JointRows:
         error: float,
         driven: tuple[float | None, float] = (None, np.inf),
     ):
-        self.append(joint.a, joint.b, linear, turn_a, turn_b, error, *driven, -1, 0.0)
+        self.append(joint.a, joint.b, linear, turn_a, turn_b, error, *driven, -1, 0.0, 0.0, 1.0)
 
     def append(self, *values: Any) -> None:
         for column, value in zip(self._columns(), values, strict=True):
@@ -97,7 +104,7 @@ class JointRows:
 
     def _columns(self) -> tuple[list[Any], ...]:
         motion = (self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error)
-        return *motion, self.speed, self.bound, self.contact, self.lever
+        return *motion, self.speed, self.bound, self.contact, self.lever, self.compliance, self.kappa
 
     def take(self, kept: np.ndarray) -> "JointRows":
         """Some of the rows."""
@@ -114,6 +121,11 @@ class JointRows:
 
     def __len__(self) -> int:
         return len(self.a)
+
+    @property
+    def rigid(self) -> np.ndarray:
+        """The rows that hold without a bound, in an impact too: no motor, no friction, no damper."""
+        return np.flatnonzero(np.isinf(self.bound) & (np.array(self.compliance) == 0))
 
 
 def joint_rows(joints: tuple[Joint, ...], x: np.ndarray, R: np.ndarray, dim: int) -> JointRows:

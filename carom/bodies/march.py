@@ -95,7 +95,7 @@ def march(
 
 
 def last_state(run: WorldRun) -> State:
-    return State(run.x[-1], run.q[-1], run.v[-1], run.L[-1])
+    return State(run.x[-1], run.q[-1], run.v[-1], run.L[-1], run.turns[-1])
 
 
 def extend(run: WorldRun, num_steps: int, world: "World | None", progress: bool | None) -> WorldRun:
@@ -119,9 +119,10 @@ def extend(run: WorldRun, num_steps: int, world: "World | None", progress: bool 
 
 
 def _finite(state: State) -> bool:
-    parts = (state.x, state.q, state.v, state.L)
-    total = sum(float(np.add.reduce(part, axis=None)) for part in parts)
-    return math.isfinite(total) or all(np.isfinite(part).all() for part in parts)  # finite numbers may have no finite sum
+    total = state.x.sum() + state.q.sum() + state.v.sum() + state.L.sum()
+    if math.isfinite(total):
+        return True
+    return all(np.isfinite(part).all() for part in (state.x, state.q, state.v, state.L))  # finite numbers may have no finite sum
 
 
 def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float, tolerance: float) -> Status | None:
@@ -134,6 +135,12 @@ def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float
             f"step {step} (t = {t:.9g}): the motion of {bad!r} became infinite or not a number. Check forces, and try a smaller dt"
         )
         return Status("not_finite", text, False, step, t)
+    if record.resisted:
+        text = (
+            f"step {step} (t = {t:.9g}): a force given by a function changes so fast with the velocity that a step of dt, or a "
+            "sixteenth of it, does not resolve it. Try a smaller dt; for a damper pass damping= to a spring or a joint instead"
+        )
+        return Status("force_unresolved", text, False, step, t)
     if not record.converged:
         text = (
             f"step {step} (t = {t:.9g}): the contact problem was solved to a certificate of {record.residual:.2g} only, "

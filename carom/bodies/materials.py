@@ -43,7 +43,10 @@ class Materials:
     def of(self, contacts: Contacts) -> np.ndarray:
         """[4, contacts]; ropes and stops of joints neither rub nor bounce."""
         if self.table.shape[1] == 1 and len(contacts) and contacts.key[-1] >= 0:  # ropes and stops come last
-            return np.broadcast_to(self.table[:, :, 0], (4, len(contacts)))
+            known = self.__dict__.setdefault("_alike", {})
+            if len(contacts) not in known:
+                known[len(contacts)] = np.broadcast_to(self.table[:, :, 0], (4, len(contacts)))
+            return known[len(contacts)]
         plain = contacts.key < 0
         first, second = pieces_of_keys(np.where(plain, 0, contacts.key), len(self.kind))
         if len(self.kind) == 0:

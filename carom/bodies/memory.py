@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from carom.bodies.velocity import Posed
+from carom.bodies.posed import Posed
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,14 @@ class Memory:
     watchful: bool = True  #                                                   something may be about to collide
 
     @classmethod
-    def of(cls, posed: Posed, impulses, u, pressed: np.ndarray, stuck: np.ndarray, watchful: bool) -> "Memory":
+    def of(
+        cls, posed: Posed, impulses, u, pressed: np.ndarray, stuck: np.ndarray, watchful: bool, push: np.ndarray | None = None
+    ) -> "Memory":
+        """`push` is what impulses of contacts are in space, where that is known."""
         rows, keys = posed.rows, posed.contacts.key
         rates, frames = rows.by_contact(u), rows.frames
         sliding = np.matmul(rates[:, None, 1:], frames[:, 1:])[:, 0]
-        push = np.matmul(rows.by_contact(impulses)[:, None], frames)[:, 0]
+        push = np.matmul(rows.by_contact(impulses)[:, None], frames)[:, 0] if push is None else push
         joints = impulses[rows.contacts * (1 + rows.tangents) :]
         columns = (keys, push, rates[:, 0], sliding, pressed, stuck)
         if len(keys) and keys[-1] < 0:  # ropes and stops stand behind the others, which are in order
@@ -69,8 +72,10 @@ class Memory:
         if len(self.keys) == 0 and len(self.joints) == 0:
             return None
         where, known = self._find(posed.contacts.key)
-        found = np.zeros((len(known), 1 + posed.rows.tangents))
-        if np.count_nonzero(known):
+        if known.all():
+            found = np.vecdot(posed.rows.frames, self.impulses[where][:, None])
+        else:
+            found = np.zeros((len(known), 1 + posed.rows.tangents))
             found[known] = np.vecdot(posed.rows.frames[known], self.impulses[where[known]][:, None])
         if not len(posed.joints):
             return found.ravel()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from carom.calls import public
 from carom.errors import InputError
 from carom.running.tracing import explained
 
-DELAY = 1e-3  # the span of the differences that tell velocities; their error is its fourth power times the fifth derivative
+DELAYS = 7.3e-4 / 3.7 ** np.arange(7)  # spans of the differences that tell velocities: no round numbers, as periods often are
+WEIGHTS = np.array([1.0, -8.0, 8.0, -1.0]) / 12  # their error is the fourth power of the span times the fifth derivative,
+ROUNDING = 16 * np.finfo(float).eps  #              and rounding over the span
 
 
 @public
@@ -64,15 +67,32 @@ def from_function(function: Callable[[float], Any], name: str, dim: int) -> Call
         turn = quaternions.from_user(orientation, dim)
         if turn is None:
             raise InputError(f"the motion of {name!r} must return {said_orientation(dim)} beside the position; got {orientation!r}")
-        return vector(position, dim, f"the position that the motion of {name!r} returns"), turn
+        when = f"at t = {t:.6g} (velocities are differences: it is asked a little before the start, too)"
+        return vector(position, dim, f"the position that the motion of {name!r} returns {when}"), turn
 
+    def difference(t: float, q: np.ndarray, delay: float) -> np.ndarray:
+        around = [place(t + k * delay) for k in (-2, -1, 1, 2)]
+        return WEIGHTS / delay @ np.array([[*x, *(np.sign(turn @ q) * turn)] for x, turn in around])
+
+    @lru_cache(maxsize=8)  # a step asks for its middle and its end more than once
     def at(t: float) -> tuple:
         x, q = place(t)
-        around = [place(t + k * DELAY) for k in (-2, -1, 1, 2)]
-        weights = np.array([1.0, -8.0, 8.0, -1.0]) / (12 * DELAY)
-        v = sum(w * p[0] for w, p in zip(weights, around, strict=True))
-        rate = sum(w * p[1] * np.sign(p[1] @ q) for w, p in zip(weights, around, strict=True))
-        spin = 2 * quaternions.multiply(rate, q * np.array([1, -1, -1, -1]))[1:]
-        return x, q, v, spin
+        rates = _rates(lambda delay: difference(t, q, delay), np.array([*x, *q]))
+        spin = 2 * quaternions.multiply(rates[3:], q * np.array([1, -1, -1, -1]))[1:]
+        return x, q, rates[:3], spin
 
     return at
+
+
+def _rates(difference: Callable[[float], np.ndarray], value: np.ndarray) -> np.ndarray:
+    """Derivatives by the first span that the next shorter one agrees with to rounding, or by the two that agree best."""
+    rates, best, least = difference(DELAYS[0]), None, np.inf
+    for delay in DELAYS[1:]:
+        finer = difference(delay)
+        apart, blur = float(np.max(np.abs(finer - rates))), ROUNDING * float(np.max(np.abs(value))) / delay
+        if apart <= blur:
+            return rates
+        if not apart >= least:
+            best, least = finer, apart
+        rates = finer
+    return rates if best is None else best

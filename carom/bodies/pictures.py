@@ -1,6 +1,7 @@
-"""How a run looks: the outlines of all shapes as parts of a `carom.drawing.Film`, moved with their bodies, and contact forces."""
+"""How a run looks: the outlines of all shapes as parts of a `carom.drawing.Film`, moved with their bodies; strings; forces."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,30 @@ class Outline:
         }
 
 
+@dataclass(frozen=True)
+class String:
+    """A distance or a rope between two points of bodies, each in the frame of its centre of mass."""
+
+    name: str
+    a: int
+    at_a: np.ndarray  # [3]
+    b: int
+    at_b: np.ndarray
+
+    def ends(self, x: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Where it begins and ends [k, 2, 3], by the places and turns of all bodies."""
+        ends = ((self.a, self.at_a), (self.b, self.at_b))
+        return np.stack([x[:, i] + quaternions.matrix(q[:, i]) @ at for i, at in ends], axis=1)
+
+    def told(self) -> dict[str, Any]:
+        return {"name": self.name, "a": self.a, "at_a": self.at_a.tolist(), "b": self.b, "at_b": self.at_b.tolist()}
+
+
+def strings(joints: Iterable[Any]) -> tuple[String, ...]:
+    """Those joints that are seen as a line."""
+    return tuple(String(j.name, j.a, j.at_a, j.b, j.at_b) for j in joints if j.kind in ("distance", "rope"))
+
+
 def outlines(bodies: list[tuple[list[Placed], np.ndarray]], dim: int) -> tuple[Outline, ...]:
     """The outlines of bodies, each given by its placed shapes and its centre of mass in their frame."""
     found = []
@@ -55,22 +80,25 @@ def outlines(bodies: list[tuple[list[Placed], np.ndarray]], dim: int) -> tuple[O
     return tuple(found)
 
 
-def to_text(parts: tuple[Outline, ...]) -> str:
-    """Outlines as JSON, to be kept with a run."""
-    return json.dumps([part.told() for part in parts])
+def to_text(parts: tuple[Outline, ...], lines: tuple[String, ...] = ()) -> str:
+    """Outlines and strings as JSON, to be kept with a run."""
+    return json.dumps({"shapes": [part.told() for part in parts], "strings": [line.told() for line in lines]})
 
 
-def from_text(text: str) -> tuple[Outline, ...]:
-    parts = []
-    for told in json.loads(text):
+def from_text(text: str) -> tuple[tuple[Outline, ...], tuple[String, ...]]:
+    """What `to_text` wrote; files of earlier versions have a list of shapes alone."""
+    read, parts = json.loads(text), []
+    kept = read if isinstance(read, dict) else {"shapes": read, "strings": []}
+    lines = [String(one["name"], one["a"], np.array(one["at_a"]), one["b"], np.array(one["at_b"])) for one in kept["strings"]]
+    for told in kept["shapes"]:
         triangles = None if told["triangles"] is None else np.array(told["triangles"], int).reshape(-1, 3)
         points = np.array(told["points"], float).reshape(-1, 3)
         parts.append(Outline(told["body"], points, told["kind"], triangles, told["endless"]))
-    return tuple(parts)
+    return tuple(parts), tuple(lines)
 
 
 def film(run: "WorldRun") -> Film:
-    """The world through a run, thinned to a bounded amount of data, with the forces of its contacts as arrows."""
+    """The world through a run, thinned to a bounded amount of data, with its strings, and the forces of its contacts as arrows."""
     d, parts = run.dim, run.outlines
     total = sum(len(part.points) for part in parts)
     most = max(FEWEST_FRAMES, min(MOST_FRAMES, MOST_NUMBERS // max(d * total, 1)))
@@ -87,7 +115,10 @@ def film(run: "WorldRun") -> Film:
         moved.append(points @ np.swapaxes(R[:, i], -1, -2) + run.x[frames, i][:, None, :])
         endless = bool(part.endless and still and part.kind == "mesh")
         made.append(Part(moved[-1][0, :, :d], part.kind, not run.free[i], part.triangles, endless, run.names[i]))
-    starts = tuple(np.cumsum([0, *(len(part.points) for part in parts)]).tolist())
+    for string in run.strings:
+        moved.append(string.ends(run.x[frames], run.q[frames]))
+        made.append(Part(moved[-1][0, :, :d], "line"))
+    starts = tuple(np.cumsum([0, *(points.shape[1] for points in moved)]).tolist())
     reel = Film(run.t[frames], np.concatenate(moved, axis=1)[:, :, :d], tuple(made), starts, _arrows(run, frames))
     return wide_enough(reel)
 

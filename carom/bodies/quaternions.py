@@ -88,46 +88,60 @@ def turned(q: np.ndarray, angle: np.ndarray) -> np.ndarray:
     return normalise(multiply(exponential(angle), q))
 
 
-def principal(inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `rotate_freely` needs of I⁻¹ [n, 3, 3]: 1/c [n], A [n, 3, 3], and the largest value of A [n]."""
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def principal(inverse: np.ndarray) -> Parts:
+    """What `rotate_freely` needs of I⁻¹ [n, 3, 3]: 1/c [n], A [n, 3, 3], the largest value of A, its trace and the product of those
+    two of its values that are not zero [n]."""
     moments = np.linalg.eigvalsh(inverse)
     middle = moments[:, 1]
-    return middle, inverse - middle[:, None, None] * np.eye(3), np.max(np.abs(moments - middle[:, None]), axis=1)
+    low, high = moments[:, 0] - middle, moments[:, 2] - middle
+    return middle, inverse - middle[:, None, None] * np.eye(3), np.maximum(-low, high), low + high, low * high
 
 
-def rotate_freely(
-    q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float, parts: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-) -> np.ndarray:
+def rotate_freely(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float, parts: Parts | None = None) -> np.ndarray:
     """Orientations after a free rotation of length tau, with the angular momentum L [n, 3] of space kept.
 
-    With the momentum Π = RᵀL seen from the body and any number c, the energy ½ Π·I⁻¹Π is |Π|²/2c, whose motion is a rotation of
-    space about L, and the rest ½ Π·AΠ with A = I⁻¹ − 1/c, whose motion turns Π about AΠ. The two commute. The second is
+    With the momentum Π = RᵀL seen from the body and 1/c, the middle value of I⁻¹, the energy ½ Π·I⁻¹Π is |Π|²/2c, whose motion is a
+    rotation of space about L, and the rest ½ Π·AΠ with A = I⁻¹ − 1/c, whose motion turns Π about AΠ. The two commute. The second is
 
-        Π₁ = exp(−τ A(Π₀ + Π₁)/2) Π₀,   R₁ = exp(τL/c) R₀ exp(τ A(Π₀ + Π₁)/2)                                              (1)
+        s = A(Π₀ + Π₁)/2,   Π₁ = exp(−τ(1 + α)s) Π₀,   R₁ = exp((τ/c + β)L) R₀ exp(τ(1 + α)s)                              (1)
 
-    A turn about a leaves Π₁ − Π₀ at right angles to a = A(Π₀ + Π₁)/2, so Π·AΠ and |Π| are kept: (1) keeps the energy and the
-    momentum to rounding, is its own inverse backwards, and is exact for a body with two equal moments (c is the middle one).
-    `inverse` is I⁻¹ [n, 3, 3] in the body, `parts` what `principal` says of it, where it is known. Order 2 in tau.
+    A turn about s leaves Π₁ − Π₀ at right angles to it, so Π·AΠ and |Π| are kept, whatever α and β are: (1) keeps the energy and
+    the momentum to rounding, and is its own inverse backwards. With α = β = 0 it is of order 2: it runs ahead on the way of Π by
+    τ³(−|AΠ|² + tr A Π·AΠ − σ|Π|²/2)/6, with σ the product of the two values of A that are not zero, and turns about L by
+    −τ³σ Π·AΠ/12 |L| too far. Of this |AΠ|² alone changes on the way, and s tells it, so what takes both back costs nothing:
+
+        α = τ²(|s|² − tr A Π·AΠ + σ|Π|²/2)/6,     β = τ³σ Π·AΠ/12                                                           (2)
+
+    Order 4 in tau, and exact for a body with two equal moments (σ = 0, and α with it). `inverse` is I⁻¹ [n, 3, 3] in the body,
+    `parts` what `principal` says of it, where it is known.
     """
-    middle, A, spread = principal(inverse) if parts is None else parts
+    middle, A, spread, trace, product = principal(inverse) if parts is None else parts
     size = lengths(L)
     turn = abs(tau) * size * spread
-    stretches = max(1, int(np.ceil(np.max(turn, initial=0.0) / TURN)))
-    step = tau / stretches
     if np.all(turn <= 1e-15):  # balls, and bodies at rest: (1) is a rotation of space
         return turned(q, tau * middle[:, None] * L)
-    for _ in range(stretches):
+    stretches = max(1, int(np.ceil(np.max(turn, initial=0.0) / TURN)))
+    step = tau / stretches
+    energy = kept = 0.0
+    for stretch in range(stretches):
         start = apply(np.swapaxes(matrix(q), -1, -2), L)
-        end, spin, last = start, start, np.inf
+        if stretch == 0:
+            energy = np.vecdot(start, apply(A, start))
+            kept = 0.5 * product * size * size - trace * energy  # the part of α that does not change
+        end, angle, last = start, start, np.inf
         for _ in range(SWEEPS):
             spin = apply(A, 0.5 * (start + end))
-            new = apply(matrix(exponential(-step * spin)), start)
+            angle = (step + step**3 / 6 * (np.vecdot(spin, spin) + kept))[:, None] * spin  # (2)
+            new = apply(matrix(exponential(-angle)), start)
             change, end = np.max(np.abs(new - end)), new
             if change <= 1e-16 * np.max(size) or (change >= last and change <= 1e-14 * np.max(size)):  # rounding
                 break
             last = change
-        q = multiply(q, exponential(step * spin))
-    return turned(q, tau * middle[:, None] * L)
+        q = multiply(q, exponential(angle))
+    return turned(q, (tau * middle + stretches * step**3 / 12 * product * energy)[:, None] * L)
 
 
 def from_user(orientation: object, dim: int) -> np.ndarray | None:

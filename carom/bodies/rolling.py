@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from carom.bodies.bounded import solve_bounded, with_given
+from carom.bodies.posed import Posed
 from carom.bodies.quaternions import lengths
-from carom.bodies.velocity import Answer, Posed, solve_velocities
+from carom.bodies.velocity import Answer, solve_velocities
 
 ROUNDS = 300
 QUICK = 12  # rounds in which whole states change; then torques follow their spins step by step, as a projected gradient
@@ -59,8 +60,9 @@ def solve_rolling(
             break
         torque, holds = np.where(stay, 0.0, new), stay
     assert answer is not None
-    residual = max(answer.residual, _breach(posed, answer, groups, limit, weight))
-    return replace(answer, residual=residual, converged=bool(answer.converged and residual <= tolerance))
+    breach = _breach(posed, answer, groups, limit, weight)
+    converged = bool(answer.converged and breach <= max(tolerance, answer.residual))
+    return replace(answer, residual=max(answer.residual, breach), converged=converged)
 
 
 def _groups(contact: np.ndarray, lever: list[float]) -> list[np.ndarray]:

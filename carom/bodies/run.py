@@ -11,12 +11,13 @@ import numpy as np
 from carom.bodies import quaternions
 from carom.bodies.contact_table import COLUMNS, ContactLog, WorldContacts
 from carom.bodies.memory import Memory
-from carom.bodies.pictures import Outline, film, from_text, outlines
+from carom.bodies.pictures import Outline, String, film, from_text, outlines, strings
 from carom.bodies.scene import FREE, Scene, State, kinetic_energy, potential
 from carom.bodies.stepping import StepRecord
 from carom.calls import nearest, public_methods
 from carom.drawing import Film
 from carom.errors import NotThere
+from carom.results.impacts import counted
 from carom.results.solution import Status
 from carom.results.views import view
 
@@ -104,6 +105,7 @@ class WorldRun:
     memory: Memory | None = field(default=None, repr=False)  # of the last step: what the next one starts from
     picture: str | None = field(default=None, repr=False)  #   the outlines, where there is no scene to make them from
     name: str = "world"
+    turns: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # [k, j]  of hinges with springs: how often they went round
 
     @classmethod
     def from_parts(
@@ -121,12 +123,13 @@ class WorldRun:
         x, q, v, L = (stack(name) for name in "xqvL")
         spins = np.concatenate([scene.spins_at(q[k : k + CHUNK], L[k : k + CHUNK]) for k in range(0, len(q), CHUNK)])
         kinetic = np.sum(kinetic_energy(scene, v, L, spins), axis=1)
-        height = potential(scene, x, q)
+        turns = np.array([state.turns if len(state.turns) else np.zeros(len(scene.joints.wound)) for state in recorder.states])
+        height = potential(scene, x, q, turns)
         quality = (np.array(recorder.residual), np.array(recorder.deepest), np.array(recorder.stages, "U8"))
         data = (np.array(recorder.t), np.array(recorder.steps), x, q, v, L, spins, kinetic, height, *quality)
         bodies = (scene.mass, scene.center, scene.kind == FREE)
         rest = (log.table(scene.names), status, seconds, scene, settings, memory)
-        return cls(scene.names, scene.dim, dt, *data, *bodies, *rest)
+        return cls(scene.names, scene.dim, dt, *data, *bodies, *rest, turns=turns)
 
     # -- what it tells ---------------------------------------------------------------------------------------------------
 
@@ -200,7 +203,14 @@ class WorldRun:
         """How the bodies look."""
         if self.scene is not None:
             return outlines(list(self.scene.shapes), self.dim)
-        return () if self.picture is None else from_text(self.picture)
+        return () if self.picture is None else from_text(self.picture)[0]
+
+    @cached_property
+    def strings(self) -> tuple[String, ...]:
+        """Its distances and ropes, which are seen as lines."""
+        if self.scene is not None:
+            return strings(self.scene.joints.all)
+        return () if self.picture is None else from_text(self.picture)[1]
 
     @cached_property
     def film(self) -> Film | None:
@@ -230,10 +240,11 @@ class WorldRun:
         return xr.Dataset(data, coords=coords, attrs=attrs)
 
     def __str__(self) -> str:
-        worst = (
-            f"largest certificate {np.max(self.residual, initial=0.0):.2g}, largest depth {-np.min(self.deepest, initial=0.0):.2g}"
-        )
-        return f"{int(np.sum(self.free))} bodies, {self.num_steps} steps, {len(self.contacts)} contacts: {self.status}; {worst}"
+        deepest = abs(np.min(self.deepest, initial=0.0))
+        worst = f"largest certificate {np.max(self.residual, initial=0.0):.2g}, largest depth {deepest:.2g}"
+        bodies = int(np.sum(self.free))
+        sizes = f"{bodies} {'body' if bodies == 1 else 'bodies'}, {counted(self.num_steps, 'step')}"
+        return f"{sizes}, {counted(len(self.contacts), 'contact')}: {self.status}; {worst}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how it ended, how well it was solved, and the first contacts."""
@@ -270,7 +281,7 @@ class WorldRun:
 
 def joined(first: WorldRun, rest: WorldRun) -> WorldRun:
     """Two parts of one run; the second begins where the first ends."""
-    along = ("t", "steps", "x", "q", "v", "L", "spins", "kinetic", "potential")
+    along = ("t", "steps", "x", "q", "v", "L", "spins", "kinetic", "potential", "turns")
     arrays = {name: np.concatenate([getattr(first, name), getattr(rest, name)[1:]]) for name in along}
     arrays |= {name: np.concatenate([getattr(first, name), getattr(rest, name)]) for name in ("residual", "deepest", "stages")}
     columns = {name: np.concatenate([getattr(first.contacts, name), getattr(rest.contacts, name)]) for name in COLUMNS}

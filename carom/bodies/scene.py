@@ -1,7 +1,7 @@
 """A world in arrays: what stays the same through a run (`Scene`) and what changes (`State`)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,10 @@ class Scene:
         return self.kind == FREE
 
     @once
+    def still(self) -> np.ndarray:
+        return self.kind == FIXED
+
+    @once
     def free_column(self) -> np.ndarray:
         """[n, 1]"""
         return self.free[:, None]
@@ -105,7 +109,17 @@ class Scene:
         return bool(self.forces or self.springs or self.joints.elastic)
 
     @once
-    def moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def resisted(self) -> bool:
+        """A force by a function depends on velocities."""
+        return any({"velocity", "spin"} & set(getattr(one.function, "wanted", ("velocity",))) for one in self.forces)
+
+    @once
+    def damped(self) -> bool:
+        """There are dampers, in joints or along springs."""
+        return any(j.drive.damping > 0 for j in self.joints.elastic) or any(s.damping > 0 for s in self.springs)
+
+    @once
+    def moments(self) -> quaternions.Parts:
         """`quaternions.principal` of all bodies."""
         return quaternions.principal(self.inverse_inertia)
 
@@ -128,6 +142,9 @@ class Scene:
         return self.spins(self.inverse_inertia if self.round is not None else self.world_inverse(quaternions.matrix(q)), L)
 
 
+NO_TURNS = np.zeros(0)
+
+
 @dataclass(frozen=True)
 class State:
     """Where bodies are and how they move. Angular momentum is kept, not spin: it is what a free body does not change."""
@@ -136,11 +153,12 @@ class State:
     q: np.ndarray  #  [n, 4]  orientations
     v: np.ndarray  #  [n, 3]
     L: np.ndarray  #  [n, 3]  angular momentum about the own centre, in space; the spin itself where a body is prescribed
+    turns: np.ndarray = field(default_factory=lambda: NO_TURNS)  # [j] how often `Joints.wound` have gone round; empty: never
 
     def same(self, other: "State") -> bool:
         if self.x.size and self.x.flat[-1] != other.x.flat[-1]:  # of almost all that move
             return False
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("x", "q", "v", "L"))
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("x", "q", "v", "L", "turns"))
 
     @once
     def R(self) -> np.ndarray:
@@ -151,8 +169,12 @@ class State:
         return self.spin_of(scene, self.L)
 
     def spin_of(self, scene: Scene, L: np.ndarray) -> np.ndarray:
-        """ω in space, of other momenta in these places."""
-        return scene.spins(self.inverse(scene), L)
+        """ω in space, of other momenta in these places; computed once for each, which nobody may write into."""
+        known = self.__dict__.setdefault("_spins", {})
+        found = known.get(id(L))
+        if found is None or found[0] is not L or found[1] is not scene:
+            found = known[id(L)] = (L, scene, scene.spins(self.inverse(scene), L))
+        return found[2]
 
     def inverse(self, scene: Scene) -> np.ndarray:
         """I⁻¹ in space [n, 3, 3]; computed once."""
@@ -164,8 +186,8 @@ class State:
 
     def moved(self, v: np.ndarray, L: np.ndarray) -> "State":
         """The same places with other velocities; what is known of the places stays known."""
-        new = State(self.x, self.q, v, L)
-        new.__dict__.update({name: self.__dict__[name] for name in ("R", "_inverse") if name in self.__dict__})
+        new = State(self.x, self.q, v, L, self.turns)
+        new.__dict__.update({name: self.__dict__[name] for name in ("R", "_inverse", "_spins") if name in self.__dict__})
         return new
 
     def kinetic(self, scene: Scene) -> np.ndarray:
@@ -173,7 +195,7 @@ class State:
         return kinetic_energy(scene, self.v, self.L, self.spin(scene))
 
     def placement(self, scene: Scene) -> Placement:
-        return place(scene.geometry, self.x, self.R)
+        return place(scene.geometry, self.x, self.R, scene.still)
 
 
 def drift(scene: Scene, state: State, t: float, tau: float) -> State:
@@ -182,13 +204,37 @@ def drift(scene: Scene, state: State, t: float, tau: float) -> State:
     square = np.vecdot(state.L, state.L)
     turning = square.nonzero()[0] if not scene.motions else (square * scene.free).nonzero()[0]
     if len(turning):
+        turning = slice(turning[0], turning[0] + 1) if len(turning) == 1 else turning  # a part is cheaper than a choice
         q, L = q.copy(), state.L[turning]
         if scene.round is not None:
             q[turning] = quaternions.turned(q[turning], tau * scene.round[turning] * L)
         else:
             parts = tuple(part[turning] for part in scene.moments)
             q[turning] = quaternions.rotate_freely(q[turning], L, scene.inverse_inertia[turning], tau, parts)
-    return prescribed(scene, State(x, q, state.v, state.L), t + tau)
+    new = prescribed(scene, State(x, q, state.v, state.L, state.turns), t + tau)
+    return _wound(scene, state, new, tau) if scene.joints.wound else new
+
+
+def _wound(scene: Scene, before: State, after: State, tau: float) -> State:
+    """The state after a drift, with the turns of hinges that have a spring: their angle is known up to a whole turn, and which one
+    it is, the rate says."""
+    spin, turns = before.spin(scene), []
+    for joint, had in zip(scene.joints.wound, _turns(scene, before.turns), strict=True):
+        angle, _, _, axis = coordinate(joint, before.x, before.R, scene.dim)
+        foreseen = angle + 2 * np.pi * had + tau * (axis @ (spin[joint.b] - spin[joint.a]))
+        turns.append(np.round((foreseen - coordinate(joint, after.x, after.R, scene.dim)[0]) / (2 * np.pi)))
+    return replace(after, turns=np.array(turns))
+
+
+def _turns(scene: Scene, turns: np.ndarray) -> np.ndarray:
+    return turns if len(turns) else np.zeros(len(scene.joints.wound))
+
+
+def _stretch(joint: Joint, value: float, scene: Scene, turns: np.ndarray) -> float:
+    """How far the spring of a joint is from its rest."""
+    if len(turns) and joint.kind == "hinge":
+        value += 2 * np.pi * next(had for mine, had in zip(scene.joints.wound, turns, strict=True) if mine is joint)
+    return value - joint.drive.rest
 
 
 def prescribed(scene: Scene, state: State, t: float) -> State:
@@ -198,23 +244,24 @@ def prescribed(scene: Scene, state: State, t: float) -> State:
     x, q, v, L = state.x.copy(), state.q.copy(), state.v.copy(), state.L.copy()
     for body, motion in scene.motions.items():
         x[body], q[body], v[body], L[body] = motion(t)
-    return State(x, q, v, L)
+    return State(x, q, v, L, state.turns)
 
 
-def accelerations(scene: Scene, state: State, t: float) -> tuple[np.ndarray, np.ndarray]:
-    """The forces [n, 3] and torques [n, 3] on free bodies: gravity, springs, and those by functions. Not to be written into."""
+def accelerations(scene: Scene, state: State, t: float, dampers: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """The forces [n, 3] and torques [n, 3] on free bodies: of gravity, of springs, by functions, and of dampers, which a step has
+    as rows of `carom.bodies.dampers` instead. Not to be written into."""
     if not scene.driven:
         return scene.weight, scene.no_torque
     force, torque = scene.weight.copy(), np.zeros_like(scene.weight)
     R, spin = state.R, state.spin(scene)
     for joint in scene.joints.elastic:
-        _drive(joint, scene.dim, state, spin, force, torque)
+        _drive(joint, scene, state, spin, force, torque, dampers)
     for one in scene.forces:
         pushed = _asked(scene, one, state, spin, R, t)
         force[one.body] += pushed[0]
         torque[one.body] += pushed[1]
     for spring in scene.springs:
-        _pull(spring, state, spin, R, force, torque)
+        _pull(spring, state, spin, R, force, torque, dampers)
     return force, torque
 
 
@@ -239,26 +286,27 @@ def _asked(scene: Scene, one: Force, state: State, spin: np.ndarray, R: np.ndarr
     return push, twist
 
 
-def _pull(spring: Spring, state: State, spin: np.ndarray, R: np.ndarray, force: np.ndarray, torque: np.ndarray) -> None:
+def _pull(spring: Spring, state: State, spin: np.ndarray, R: np.ndarray, force, torque, damper: bool) -> None:
     a, b = spring.a, spring.b
     ra, rb = R[a] @ spring.at_a, R[b] @ spring.at_b
     d = state.x[b] + rb - state.x[a] - ra
     length = np.linalg.norm(d)
     n = d / length if length > 0 else np.zeros(3)
     rate = n @ (state.v[b] + np.cross(spin[b], rb) - state.v[a] - np.cross(spin[a], ra))
-    f = -(spring.stiffness * (length - spring.length) + spring.damping * rate) * n
+    f = -(spring.stiffness * (length - spring.length) + damper * spring.damping * rate) * n
     force[b] += f
     torque[b] += np.cross(rb, f)
     force[a] -= f
     torque[a] -= np.cross(ra, f)
 
 
-def _drive(joint: Joint, dim: int, state: State, spin: np.ndarray, force: np.ndarray, torque: np.ndarray) -> None:
+def _drive(joint: Joint, scene: Scene, state: State, spin: np.ndarray, force, torque, damper: bool) -> None:
     """The spring and the damper of a joint."""
     a, b, drive = joint.a, joint.b, joint.drive
-    value, n, turn_a, turn_b = coordinate(joint, state.x, state.R, dim)
+    value, n, turn_a, turn_b = coordinate(joint, state.x, state.R, scene.dim)
     rate = n @ (state.v[b] - state.v[a]) + turn_b @ spin[b] - turn_a @ spin[a]
-    f = -drive.stiffness * (value - drive.rest) - drive.damping * rate
+    stretch = _stretch(joint, value, scene, state.turns) if drive.stiffness > 0 else 0.0
+    f = -drive.stiffness * stretch - damper * drive.damping * rate
     force[b] += f * n
     torque[b] += f * turn_b
     force[a] -= f * n
@@ -271,20 +319,21 @@ def kinetic_energy(scene: Scene, v: np.ndarray, L: np.ndarray, spin: np.ndarray)
     return 0.5 * np.where(scene.free, np.where(scene.free, scene.mass, 0.0) * np.vecdot(moving, moving) + np.vecdot(L, spin), 0.0)
 
 
-def potential(scene: Scene, x: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The potential energy of gravity and springs at places x [..., n, 3] with turns q [..., n, 4]."""
+def potential(scene: Scene, x: np.ndarray, q: np.ndarray, turns: np.ndarray) -> np.ndarray:
+    """The potential energy of gravity and springs at places x [..., n, 3], orientations q [..., n, 4], turns [..., j]."""
     energy = np.asarray(-np.sum(np.where(scene.free, scene.mass, 0.0) * (x @ scene.gravity), axis=-1))
     if scene.springs or scene.joints.elastic:
         for where in np.ndindex(energy.shape):
-            energy[where] += _stored(scene, x[where], quaternions.matrix(q[where]))
+            energy[where] += _stored(scene, x[where], quaternions.matrix(q[where]), turns[where])
     return energy
 
 
-def _stored(scene: Scene, x: np.ndarray, R: np.ndarray) -> float:
+def _stored(scene: Scene, x: np.ndarray, R: np.ndarray, turns: np.ndarray) -> float:
     """The energy of springs."""
     energy = 0.0
     for joint in scene.joints.elastic:
-        energy += 0.5 * joint.drive.stiffness * (coordinate(joint, x, R, scene.dim)[0] - joint.drive.rest) ** 2
+        if joint.drive.stiffness > 0:
+            energy += 0.5 * joint.drive.stiffness * _stretch(joint, coordinate(joint, x, R, scene.dim)[0], scene, turns) ** 2
     for spring in scene.springs:
         d = x[spring.b] + R[spring.b] @ spring.at_b - x[spring.a] - R[spring.a] @ spring.at_a
         energy += 0.5 * spring.stiffness * (np.linalg.norm(d) - spring.length) ** 2

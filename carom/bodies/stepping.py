@@ -15,8 +15,8 @@ they do no work, whatever way they go. So nothing passes through anything, whate
 *Preserves*: momentum and angular momentum to rounding (both bodies feel an impulse at one point, and (2), (5) keep them); the
 energy of free flight to rounding; the energy of elastic bodies without friction, through any impact and any pressing (in (1) and
 (3) by `carom.bodies.bounces`, in (4) since u₁ = −u₀ wherever such a contact presses); rest, exactly: a velocity below what the
-certificate can tell from zero is zero, and then q₁ is q₀. No impact and no friction adds energy. *Order*: 2 while contacts keep
-their state and faces stay flat; 1 through impacts.
+certificate can tell from zero is zero, and then q₁ is q₀. No impact and no friction adds energy. *Order*: 4 in free flight
+(positions are exact in gravity, orientations of order 4); 2 while contacts keep their state and faces stay flat; 1 through impacts.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,14 +24,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
-from carom.bodies.contact_work import solve_lasting
+from carom.bodies.contact_work import carried, solve_lasting, towards
 from carom.bodies.detection.detect import Contacts, detect
 from carom.bodies.materials import ELASTIC
+from carom.bodies.mean_forces import Outcome, Pair, under_forces
 from carom.bodies.memory import Memory
-from carom.bodies.quaternions import cross, lengths
+from carom.bodies.posed import Posed, pose
+from carom.bodies.quaternions import lengths
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import PRESCRIBED, Scene, State, accelerations, drift, prescribed
-from carom.bodies.velocity import Answer, Posed, pose
+from carom.bodies.velocity import Answer
 
 HORIZON = 1.5  #   steps: contacts are looked for as far as bodies may come in this time
 SLACK = 1e-4  #    relative to the reach of a body: contacts this far apart are told even at rest
@@ -53,6 +55,7 @@ class StepRecord:
     halvings: int = 0
     endless: bool = False  #                    elastic impacts went on and on
     hurried: bool = False  #                    the step is as short as it may be
+    resisted: bool = False  #                   forces change too fast with velocity for such a step
     tables: list["ContactTable"] = field(default_factory=list)
 
     def include(self, answer: Answer) -> None:
@@ -83,7 +86,7 @@ class Stepper:
     tolerance: float = 1e-10
     memory: Memory = field(default_factory=Memory)
     _in_vain: bool = field(default=False, repr=False)  # halving has not ended the impacts
-    _seen: tuple[State, np.ndarray, Posed] | None = field(default=None, repr=False)  # what was found last: where, how far, what
+    _seen: tuple[State, np.ndarray, Posed, float] | None = field(default=None, repr=False)  # found last: where, how far, what, h
 
     def begin(self, state: State, h: float) -> None:
         """Contacts that touch at the start and do not approach are as if they had pressed in a step before."""
@@ -120,6 +123,7 @@ class Stepper:
         worse = max(first, second, key=lambda r: r.residual)
         joined = StepRecord(worse.residual, worse.stage, first.iterations + second.iterations, second.converged)
         joined.deepest = min(first.deepest, second.deepest)
+        joined.resisted = first.resisted or second.resisted
         joined.halvings = 1 + max(first.halvings, second.halvings)
         joined.tables = first.tables + second.tables
         return new, joined
@@ -144,8 +148,8 @@ class Stepper:
         if len(posed.contacts) == 0:
             return state
         if len(posed.joints):  # what has a bound has no impulse
-            posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
-        ahead = Ahead.of(posed, *accelerations(self.scene, state, t), h, h, 0.5 * h)
+            posed = posed.joined_by(posed.joints.rigid)
+        ahead = Ahead.of(posed, *accelerations(self.scene, state, t, dampers=False), h, h, 0.5 * h)
         room, lasts = np.maximum(posed.contacts.gap, 0.0) / h, np.zeros(len(posed.contacts), bool)
         v, L = self._bounces(posed, ahead, state.v, state.L, lasts, room, record)
         plastic, mixed = posed.restitution < ELASTIC, self.scene.materials.elastic
@@ -160,6 +164,9 @@ class Stepper:
             answer = solve_rolling(part, v, L, offsets(part, room[plastic], motors(part)), None, self.tolerance, h)
             record.include(answer)
             record.tables.append(_table(part, answer, True, self.tolerance)[0])
+            if not (mixed or np.any(answer.impulses)):  # what still closes does so by less than the tolerance
+                closing[:] = False
+                break
             v, L = self._bounces(posed, ahead, answer.v, answer.L, lasts, room, record) if mixed else (answer.v, answer.L)
             rates = normal_rates(posed, v, L)
             closing = plastic & (rates < -room - ahead.noise(rates)) & ahead.closing(posed, rates)
@@ -175,7 +182,7 @@ class Stepper:
         if not self.scene.materials.bounces:
             return middle
         scene = self.scene
-        force, torque = accelerations(scene, middle, t + 0.5 * h)
+        force, torque = accelerations(scene, middle, t + 0.5 * h, dampers=False)
         fastest = _pushed(scene, middle, force, torque, h)[2]
         dv, dL = 0.5 * h * scene.lightness * force, 0.5 * h * np.where(scene.free_column, torque, 0.0)
         v, L = middle.v + dv, middle.L + dL  # half of what the forces do has been done: so energy is what it is at other times
@@ -183,7 +190,7 @@ class Stepper:
         if len(posed.contacts) == 0:
             return middle
         if len(posed.joints):
-            posed = posed.joined_by(np.flatnonzero(np.isinf(posed.joints.bound)))
+            posed = posed.joined_by(posed.joints.rigid)
         ahead = Ahead.of(posed, force, torque, h, 0.5 * h, 0.5 * h)
         pressed, _ = self.memory.states(posed.contacts.key)
         room = np.maximum(posed.contacts.gap, 0.0) / (0.5 * h)
@@ -218,10 +225,26 @@ class Stepper:
     ) -> tuple[Posed, Answer, np.ndarray]:
         """Forces, contacts and joints in one problem. Looked for again, farther, if bodies come out faster than was foreseen. Also
         the speeds with which they do."""
-        scene = self.scene
-        force, torque = accelerations(scene, middle, t + 0.5 * h)
-        v, L, fastest = _pushed(scene, middle, force, torque, h)
-        known, memory, later = None, self.memory, prescribed(scene, middle, t + h)
+        scene, later = self.scene, prescribed(self.scene, middle, t + h)
+        push = lambda force: self._under(force, middle, later, h, hit)  # noqa: E731
+        (posed, answer, came, shift), record.resisted = under_forces(scene, middle, t + 0.5 * h, h, push)
+        came_out, answer = answer.u, replace(answer, u=answer.u + shift) if np.count_nonzero(shift) else answer
+        record.include(answer)
+        record.converged &= not record.resisted
+        record.deepest = min(record.deepest, float(posed.contacts.gap.min(initial=0.0)))
+        table, state, push = _table(posed, answer, False, self.tolerance)
+        if scene.materials.elastic:
+            met = self._met(posed, middle)[np.isin(posed.contacts.key, table.contacts.key)]
+            record.tables.append(table.take(met, True))
+            table = table.take(~met, False)
+        record.tables.append(table)
+        self._remember(posed, answer, came_out, state, push, h)
+        return posed, answer, came
+
+    def _under(self, force: Pair, middle: State, later: State, h: float, hit: np.ndarray | None) -> Outcome:
+        """(4) with given forces and torques; also what was added to the rates that the law is asked about."""
+        scene, known, memory = self.scene, None, self.memory
+        v, L, fastest = _pushed(scene, middle, *force, h)
         for _ in range(8):
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
@@ -234,17 +257,7 @@ class Stepper:
             fastest = np.maximum(fastest, 1.1 * came)
             none = np.zeros(len(posed.contacts), bool)
             memory = Memory.of(posed, answer.impulses, answer.u, none, none, True)  # the next begins with this answer
-        came_out, answer = answer.u, replace(answer, u=answer.u + shift) if np.count_nonzero(shift) else answer
-        record.include(answer)
-        record.deepest = min(record.deepest, float(posed.contacts.gap.min(initial=0.0)))
-        table, state = _table(posed, answer, False, self.tolerance)
-        if scene.materials.elastic:
-            met = self._met(posed, middle)[np.isin(posed.contacts.key, table.contacts.key)]
-            record.tables.append(table.take(met, True))
-            table = table.take(~met, False)
-        record.tables.append(table)
-        self._remember(posed, answer, came_out, state, h)
-        return posed, answer, came
+        return posed, answer, came, shift
 
     def _met(self, posed: Posed, middle: State) -> np.ndarray:
         """Which contacts, if they press, do so since they meet, and bounce: an impact that neither (1) nor (3) saw coming."""
@@ -260,11 +273,11 @@ class Stepper:
         part. The second is that of all other κ, which `carom.bodies.contact_work` leaves out where they make energy."""
         count = (1 + posed.rows.tangents) * posed.rows.contacts
         before = posed.rates(middle.v, middle.L)
-        shift = _carried(posed, middle, later)
+        shift = carried(posed, middle, later)
         lasting = np.zeros_like(shift)
         if len(posed.joints):
-            speeds = zip(before[count:], posed.joints.speed, strict=True)
-            shift[count:] = [u if s is None else -s for u, s in speeds]
+            speeds = zip(before[count:], posed.joints.speed, posed.joints.kappa, strict=True)
+            shift[count:] = [kappa * u if s is None else -s for u, s, kappa in speeds]
         pressed, stuck = self.memory.states(posed.contacts.key)
         if hit is not None or self.scene.motions:  # how those move is known better
             told = self.scene.kind == PRESCRIBED if hit is None else hit | (self.scene.kind == PRESCRIBED)
@@ -280,9 +293,9 @@ class Stepper:
         if self.scene.materials.elastic:
             elastic = pressed & (posed.restitution == ELASTIC)
             given[elastic, 0], pressed = now[elastic, 0], pressed & ~elastic
-        asked[:, 0] = np.where(pressed, _towards(half[:, :1], now[:, :1])[:, 0], 0.0)
+        asked[:, 0] = np.where(pressed, towards(half[:, :1], now[:, :1])[:, 0], 0.0)
         if np.count_nonzero(stuck):
-            asked[:, 1:] = np.where(stuck[:, None], _towards(half[:, 1:], now[:, 1:]), 0.0)
+            asked[:, 1:] = np.where(stuck[:, None], towards(half[:, 1:], now[:, 1:]), 0.0)
         return shift, lasting
 
     def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
@@ -291,12 +304,18 @@ class Stepper:
         speed = _speed(scene, state, v, L) if fastest is None else fastest
         margin = horizon * h * speed + (2 * h * h * scene.pull + SLACK * scene.reach)
         seen = self._seen
-        if seen is None or seen[0].x is not state.x or seen[0].q is not state.q or np.count_nonzero(margin > seen[1]):
-            posed = pose(scene, state, detect(state.placement(scene), scene.free, margin, scene.ignored))
-            self._seen = (state, margin, posed)
+        if (
+            seen is None
+            or seen[0].x is not state.x
+            or seen[0].q is not state.q
+            or seen[3] != h
+            or np.count_nonzero(margin > seen[1])
+        ):
+            posed = pose(scene, state, detect(state.placement(scene), scene.free, margin, scene.ignored), h)
+            self._seen = (state, margin, posed, h)
         return self._seen[2]
 
-    def _remember(self, posed: Posed, answer: Answer, u: np.ndarray, state: np.ndarray, h: float) -> None:
+    def _remember(self, posed: Posed, answer: Answer, u: np.ndarray, state: np.ndarray, push: np.ndarray, h: float) -> None:
         came, shifted = (posed.rows.by_contact(rates)[:, 0] for rates in (u, answer.u))
         rates = shifted
         if self.scene.materials.elastic:  # a contact that lasts sways, an elastic one may meet again
@@ -304,14 +323,17 @@ class Stepper:
         noise = 1e-9 * answer.scale.max(initial=0.0)
         watchful = bool(((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)).any())
         # Of four corners that rest three suffice, and the solver may leave one out: it counts as pressed all the same.
-        touches = (np.abs(shifted) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
-        pressed = (state > 0) | touches
+        pressed = state > 0
+        if not pressed.all():
+            pressed |= (np.abs(shifted) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
         stuck = pressed
-        if np.count_nonzero(slides := state == 2):  # where one point of two bodies slides, none of them holds
+        if (slides := state == 2).all():
+            stuck = np.zeros_like(pressed)
+        elif slides.any():  # where one point of two bodies slides, none of them holds
             a, b = posed.contacts.a, posed.contacts.b
             pair = np.minimum(a, b) * len(self.scene.mass) + np.maximum(a, b)
             stuck = pressed & ~np.isin(pair, pair[slides]) if (pair != pair[0]).any() else np.zeros_like(pressed)
-        self.memory = Memory.of(posed, answer.impulses, u, pressed, stuck, watchful)
+        self.memory = Memory.of(posed, answer.impulses, u, pressed, stuck, watchful, push)
 
 
 def _reach(scene: Scene, posed: Posed) -> np.ndarray:
@@ -335,32 +357,9 @@ def _pushed(
     return v, L, np.maximum(fastest, _speed(scene, state, v, L))
 
 
-def _towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
-    """The point of the segment from 0 to `full` that is nearest to `wanted`, row by row."""
-    square = np.vecdot(full, full)
-    share = np.vecdot(wanted, full) / np.where(square > 0, square, 1.0)
-    return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
-
-
-def _carried(posed: Posed, middle: State, later: State) -> np.ndarray:
-    """What rests on a prescribed body shall move at the end of the step as the point under its centre moves then, not in the
-    middle: so a turntable carries what stands on it round, not outwards. The change of all rates by that."""
-    scene, rows = posed.scene, posed.rows
-    change = np.zeros(len(rows.a))
-    for body in scene.motions:
-        for mine, other, sign in ((rows.a, rows.b, -1.0), (rows.b, rows.a, 1.0)):
-            at = np.flatnonzero(mine == body)
-            arm = middle.x[other[at]] - middle.x[body]
-            turned = arm @ middle.R[body] @ later.R[body].T
-            now = middle.v[body] + cross(middle.L[body], arm)
-            then = later.v[body] + cross(later.L[body], turned)
-            change[at] += sign * np.sum(rows.linear[at] * (then - now), axis=1)
-    return change
-
-
 def _rest(posed: Posed, answer: Answer, came: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     """Velocities of bodies in contact that are smaller than the certificate can tell from zero, set to zero."""
-    still = posed.scene.free & (came <= REST * tolerance * answer.scale)
+    still = posed.scene.free & (came <= REST * max(tolerance, answer.residual) * answer.scale)
     if not np.count_nonzero(still):
         return answer.v, answer.L
     return np.where(still[:, None], 0.0, answer.v), np.where(still[:, None], 0.0, answer.L)
@@ -371,15 +370,17 @@ def _changed(before: State, after: State) -> np.ndarray:
     return (after.v != before.v).any(axis=1) | (after.L != before.L).any(axis=1)
 
 
-def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tuple[ContactTable, np.ndarray]:
-    """The contacts that carried an impulse, or were closed and did not; and the state of all."""
+def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tuple[ContactTable, np.ndarray, np.ndarray]:
+    """The contacts that carried an impulse, or were closed and did not; and the state and the impulse of all."""
     known, contacts = posed.rows, posed.contacts
     r, u = known.by_contact(answer.impulses), known.by_contact(answer.u)
     presses = r[:, 0] > 1e-12 * r[:, 0].max(initial=0.0)
-    slides = lengths(u[:, 1:]) > REST * tolerance * np.minimum(answer.scale[contacts.a], answer.scale[contacts.b])
+    slides = lengths(u[:, 1:]) > REST * max(tolerance, answer.residual) * np.minimum(
+        answer.scale[contacts.a], answer.scale[contacts.b]
+    )
     state = np.where(presses, 1 + slides, 0)
     kept = presses if impact else presses | (contacts.gap <= 0)
     impulse = np.matmul(r[:, None], known.frames)[:, 0]
     if kept.all():
-        return ContactTable(contacts, impulse, state, impact), state
-    return ContactTable(contacts.take(kept), impulse[kept], state[kept], impact), state
+        return ContactTable(contacts, impulse, state, impact), state, impulse
+    return ContactTable(contacts.take(kept), impulse[kept], state[kept], impact), state, impulse

@@ -7,76 +7,40 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from carom.bodies.contact_rows import Rows, build_rows, delassus, problem, with_rolling
+from carom.bodies.contact_rows import Rows, delassus, problem
 from carom.bodies.dense_interior import HEIGHTS, solve_inside
-from carom.bodies.dense_newton import FEW_ROWS, MOST_ROWS, Dense, Found, from_gradient, newton, projected_gradient, solve_small
+from carom.bodies.dense_newton import (
+    BLURRED,
+    FEW_ROWS,
+    HALF_BIT,
+    MOST_ROWS,
+    Dense,
+    Found,
+    from_gradient,
+    newton,
+    projected_gradient,
+    solve_small,
+)
 from carom.bodies.dense_proximal import FAR, NEAR, solve_proximal
-from carom.bodies.detection.detect import Contacts
-from carom.bodies.joints import JointRows, joint_rows, stops
-from carom.bodies.once import once
 from carom.bodies.pivoting import pivot
+from carom.bodies.posed import Posed
 from carom.bodies.quaternions import apply, lengths
-from carom.bodies.scene import Scene, State
-from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual
+from carom.bodies.scene import Scene
+from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual, project_coulomb
 from carom.numerics.friction.stages import SCHEDULE, solve_friction
+from carom.numerics.friction.together import solve_hard, solve_together
 
-ROUNDS = 100  # in which contacts are added to those that are solved for (a stack closes from below, one in a round); then all are
+MANY_ROWS = 600  # from here on all islands are solved at once, up to here contacts are added as they close
+CLOSINGS = 100  # rounds of that (a stack closes from below, one contact in a round); then all are
+ROUNDS = 2  # of the last stages, for large islands
 BUNCH = 60  # rows: islands smaller than this are solved together
 EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
-STAGES = ("open", "small", "start", "interior", "proximal", "gradient", "long")
+STAGES = ("open", "small", "together", "start", "interior", "proximal", "gradient", "long")
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
-NO_JOINTS = JointRows()
+PATIENT = 900  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
+TOGETHER = 0.25  # of the tolerance: how exactly all islands together are solved, so that few miss it each by itself
 ENOUGH = 0.1  # of the tolerance: a certificate at which Newton's method stops where it makes no progress
-
-
-@dataclass(frozen=True)
-class Posed:
-    """Contacts and joints at one moment, with all that the problem needs of it."""
-
-    scene: Scene
-    state: State
-    contacts: Contacts
-    joints: JointRows
-    rows: Rows
-    inverse: np.ndarray  #      [n, 3, 3]  I⁻¹ in space
-    materials: np.ndarray  #    [4, m]     in the order of `carom.bodies.materials.NAMES`
-
-    @property
-    def friction(self) -> np.ndarray:
-        return self.materials[0]
-
-    @property
-    def restitution(self) -> np.ndarray:
-        return self.materials[1]
-
-    @once
-    def inertia(self) -> np.ndarray:
-        """[n, 3, 3] in space."""
-        return self.state.R @ self.scene.inertia @ np.swapaxes(self.state.R, -1, -2)
-
-    def spin(self, L: np.ndarray) -> np.ndarray:
-        return self.scene.spins(self.inverse, L)
-
-    def rates(self, v: np.ndarray, L: np.ndarray) -> np.ndarray:
-        return self.rows.rates(v, self.spin(L))
-
-    def only(self, rows: np.ndarray) -> "Posed":
-        """Some of the contacts, and all joints."""
-        contacts = self.contacts.take(rows)
-        joints = self.joints.of_contacts(rows)
-        built = build_rows(self.scene, self.state, contacts, joints)
-        return Posed(self.scene, self.state, contacts, joints, built, self.inverse, self.materials[:, rows])
-
-    @once
-    def delassus(self) -> np.ndarray:
-        """W of all rows, dense."""
-        return delassus(self.scene, self.rows, self.inverse)
-
-    def joined_by(self, kept: np.ndarray) -> "Posed":
-        """All contacts, and some of the rows of joints."""
-        joints = self.joints.take(kept)
-        return replace(self, joints=joints, rows=build_rows(self.scene, self.state, self.contacts, joints))
 
 
 @dataclass(frozen=True)
@@ -94,52 +58,6 @@ class Answer:
     iterations: int
 
 
-def pose(scene: Scene, state: State, contacts: Contacts) -> Posed:
-    """The contacts, with the ropes beside them, and the joints of a state."""
-    R, joints = state.R, NO_JOINTS
-    if scene.joints.all:
-        contacts = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
-        joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
-    materials = scene.materials.of(contacts)
-    if scene.materials.rolls:
-        joints = with_rolling(joints, contacts, materials[2:], scene.dim)
-    rows = build_rows(scene, state, contacts, joints)
-    return Posed(scene, state, contacts, joints, rows, state.inverse(scene), materials)
-
-
-def with_stops(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
-    """The stops of joints beside the contacts."""
-    stopped = scene.joints.stopped
-    if not stopped:
-        return contacts
-    rows = []
-    for number, joint in enumerate(stopped):
-        finger = max(scene.reach[joint.a], scene.reach[joint.b], 1e-300)
-        for side, (at, n, gap) in enumerate(stops(joint, state.x, R, scene.dim, finger)):
-            rows.append((joint.a, joint.b, at, n, gap, -1 - len(scene.joints.ropes) - 2 * number - side))
-    extra = (np.array([row[k] for row in rows]) for k in range(6))
-    names = ("a", "b", "point", "normal", "gap", "key")
-    return Contacts(*(np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, extra, strict=True)))
-
-
-def with_ropes(scene: Scene, state: State, contacts: Contacts, R: np.ndarray) -> Contacts:
-    """A rope is a contact along its line, from inside: its gap is the length that is left."""
-    ropes = scene.joints.ropes
-    if not ropes:
-        return contacts
-    anchors = [(state.x[j.a] + R[j.a] @ j.at_a, state.x[j.b] + R[j.b] @ j.at_b) for j in ropes]
-    along = np.array([q - p for p, q in anchors])
-    length = np.linalg.norm(along, axis=1)
-    normal = -along / np.where(length > 0, length, 1.0)[:, None]
-    normal[length == 0] = [1.0, 0.0, 0.0]
-    gap = np.array([j.length for j in ropes]) - length
-    extra = (np.array([j.a for j in ropes]), np.array([j.b for j in ropes]), np.array([p for p, _ in anchors]), normal, gap)
-    key = -1 - np.arange(len(ropes))
-    names = ("a", "b", "point", "normal", "gap", "key")
-    joined = [np.concatenate([getattr(contacts, name), value]) for name, value in zip(names, (*extra, key), strict=True)]
-    return Contacts(*joined)
-
-
 def solve_velocities(
     posed: Posed, v: np.ndarray, L: np.ndarray, offset: np.ndarray, start: np.ndarray | None, tolerance: float
 ) -> Answer:
@@ -150,8 +68,10 @@ def solve_velocities(
         scale = lengths(v) + scene.reach * lengths(spin)
         return Answer(v, L, np.zeros(0), np.zeros(0), scale, 0.0, True, "open", 0)
     q = rows.rates(v, spin) + offset
-    impulses, residual, stage, iterations = _impulses(posed, q, start, tolerance)
-    return kicked(posed, v, L, impulses, np.abs(q), float(residual), bool(residual <= tolerance), stage, iterations)
+    blur = lambda: rows.rounding(v, spin)  # noqa: E731
+    impulses, residual, stage, iterations = _impulses(posed, q, start, tolerance, blur)
+    met = bool(residual <= tolerance) or bool(residual <= rounding(posed, q, impulses, blur))
+    return kicked(posed, v, L, impulses, np.abs(q), float(residual), met, stage, iterations)
 
 
 def kicked(
@@ -175,75 +95,114 @@ def kicked(
     return Answer(v, L, impulses, posed.rates(v, L), scale, residual, converged, stage, taken)
 
 
-def _impulses(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
-    """Impulses, certificate, stage and iterations; large problems island by island."""
-    if not np.any(q):
+def _impulses(
+    posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float, blur: Callable[[], float]
+) -> tuple[np.ndarray, float, str, int]:
+    """Impulses, certificate, stage and iterations; larger problems island by island, or all at once."""
+    if not q.any():
         return np.zeros(len(q)), 0.0, "open", 0
     if len(q) <= MOST_ROWS:
-        little = Dense(posed.delassus, q, posed.friction, posed.rows.tangents, 0.0)
+        little = Dense(posed.delassus, q, posed.friction, posed.rows.tangents, 0.0, blur)
         ask = lambda: problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)  # noqa: E731
         return _small(little, ask, start, tolerance)
-    return _large(posed, q, start, tolerance)
+    return (_in_rounds if len(q) <= MANY_ROWS else _large)(posed, q, start, tolerance)
 
 
-def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
+def _in_rounds(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
     """Most contacts that are near enough to be looked at stay open. Those that close without impulses, or pressed in the step
-    before, are solved for first; where others then close, again with them: r = 0 and u_N ≥ 0 is the law for all others."""
+    before, are solved for first; where others then close, again with them: r = 0 and u_N ≥ 0 is the law for all others. What is
+    left to solve for is mostly small enough for dense matrices: a falling row of dominoes takes a sixth of what `_large` does."""
     rows, width = posed.rows, 1 + posed.rows.tangents
     normal = slice(0, width * rows.contacts, width)
     active = q[normal] < 0 if start is None else (q[normal] < 0) | (start[normal] > 0)
     stage, iterations, solved = "open", 0, {}
-    for turn in range(ROUNDS):
-        if turn == ROUNDS - 1:
+    for turn in range(CLOSINGS):
+        if turn == CLOSINGS - 1:
             active[:] = True
         chosen = np.concatenate([np.repeat(active, width), np.ones(len(q) - width * rows.contacts, bool)])
         r, name, taken = _some(posed, np.flatnonzero(chosen), q, start, tolerance, solved)
         start = r
         stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
-        opening = rates_after(posed, q, r)[normal]
-        closes = ~active & (opening < 0)
+        closes = ~active & (rates_after(posed, q, r)[normal] < 0)
         if not np.any(closes):
             break
         active |= closes
     return r, certificate(posed, q, r), stage, iterations
 
 
+def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
+    """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself."""
+    asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
+    r, iterations = solve_together(asked, start, TOGETHER * tolerance)
+    island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
+    missed = island_residuals(posed, q, r, island) > 0.5 * tolerance
+    if not np.any(missed):
+        return r, certificate(posed, q, r), "together", iterations
+    again = np.flatnonzero(missed[island])
+    better, stage, taken = _some(posed, again, q, r, tolerance, None)
+    r[again] = better[again]
+    return r, certificate(posed, q, r), stage, iterations + taken
+
+
 def _some(
-    posed: Posed, index: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float, solved: dict[bytes, np.ndarray]
+    posed: Posed,
+    index: np.ndarray,
+    q: np.ndarray,
+    start: np.ndarray | None,
+    tolerance: float,
+    solved: dict[bytes, np.ndarray] | None,
 ) -> tuple[np.ndarray, str, int]:
-    """Impulses of some rows, island by island; the others have none. `solved` remembers islands from round to round."""
+    """Impulses of some rows, island by island; the others have none. `solved` remembers islands from round to round; None: these
+    are whole islands that `solve_together` has left."""
     r, stage, iterations = np.zeros(len(q)), "open", 0
     size, width, edge = float(np.linalg.norm(q)), 1 + posed.rows.tangents, (1 + posed.rows.tangents) * posed.rows.contacts
     known = posed.rows.take(index, int(np.sum(index < edge)) // width)
     for local in bunches(posed.scene, known):
         mine = index[local]
-        if (known_before := solved.get(mine.tobytes())) is not None:
-            r[mine] = known_before
+        if solved is not None and (before := solved.get(mine.tobytes())) is not None:
+            r[mine] = before
             continue
         contacts = mine[mine < edge][::width] // width
         least = RESTING * size * np.sqrt(len(mine) / len(q))
-        begin = None if start is None else start[mine]
         part = posed.rows.take(mine, len(contacts))
-        r[mine], _, name, taken = _island(posed, part, posed.friction[contacts], q[mine], begin, 0.5 * tolerance, least)
-        solved[mine.tobytes()] = r[mine]
+        begin = None if start is None else start[mine]
+        island = part, posed.friction[contacts], q[mine], begin
+        r[mine], _, name, taken = _island(posed, *island, 0.5 * tolerance, least, hard=solved is None)
+        if solved is not None:
+            solved[mine.tobytes()] = r[mine]
         stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
     return r, stage, iterations
 
 
 def _island(
-    posed: Posed, rows: Rows, friction: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float, least: float
+    posed: Posed,
+    rows: Rows,
+    friction: np.ndarray,
+    q: np.ndarray,
+    start: np.ndarray | None,
+    tolerance: float,
+    least: float,
+    hard: bool,
 ) -> tuple[np.ndarray, float, str, int]:
-    """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices."""
-    if not np.any(q):
+    """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices. `hard`: `solve_together`
+    has tried them."""
+    if not q.any():
         return np.zeros(len(q)), 0.0, "open", 0
     ask = lambda: replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)  # noqa: E731
     if len(q) <= MOST_ROWS:
         return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
-    found = solve_friction(ask(), start, tolerance)
-    if not found.converged and start is not None:
-        again = solve_friction(ask(), None, tolerance)
-        found = again if again.residual < found.residual else found
-    return found.impulses, found.residual, found.stage, found.iterations
+    asked = ask()
+    if not hard or start is None:
+        found = solve_friction(asked, start, tolerance)
+        if not found.converged and start is not None:
+            again = solve_friction(asked, None, tolerance)
+            found = again if again.residual < found.residual else found
+        return found.impulses, found.residual, found.stage, found.iterations
+    r, taken = solve_hard(asked, start, tolerance)
+    if (residual := asked.residual(r)) <= tolerance:
+        return r, residual, "interior", taken
+    found = solve_friction(asked, r, tolerance, rounds=ROUNDS if len(q) > PATIENT else len(SCHEDULE))
+    return found.impulses, found.residual, found.stage, taken + found.iterations
 
 
 def _small(
@@ -252,13 +211,13 @@ def _small(
     """Newton's method, and where it fails one try after the other: the first answer that meets the tolerance, or the best."""
     r, residual, iterations = solve_small(little, start, ENOUGH * tolerance)
     stage = "small"
-    if residual <= tolerance:
+    if residual <= tolerance or residual <= little.rounding(r):
         return r, residual, stage, iterations
     for name, better, finer, taken in _tries(little, r, residual, ask, start, tolerance):
         iterations += taken
         if finer < residual:
             r, residual, stage = better, finer, name
-        if residual <= tolerance:
+        if residual <= tolerance or residual <= little.rounding(r):
             break
     return r, residual, stage, iterations
 
@@ -343,14 +302,54 @@ def rates_after(posed: Posed, q: np.ndarray, r: np.ndarray) -> np.ndarray:
     """u = Wr + q."""
     scene = posed.scene
     p, L = posed.rows.kick(r)
-    return q + posed.rows.rates(scene.lightness * p, apply(posed.inverse, L))
+    u = q + posed.rows.rates(scene.lightness * p, apply(posed.inverse, L))
+    return u if posed.rows.compliance is None else u + posed.rows.compliance * r
+
+
+def rounding(posed: Posed, q: np.ndarray, r: np.ndarray, blur: Callable[[], float]) -> float:
+    """`Dense.rounding` for the whole problem."""
+    if len(q) <= MOST_ROWS:
+        return Dense(posed.delassus, q, posed.friction, posed.rows.tangents, 0.0, blur).rounding(r)
+    scene, rows = posed.scene, posed.rows
+    lines, twists = np.zeros((len(scene.mass), 3)), np.zeros((len(scene.mass), 3))
+    for body, turn in ((rows.a, rows.turn_a), (rows.b, rows.turn_b)):
+        np.add.at(lines, body, np.abs(r)[:, None] * np.abs(rows.linear))
+        np.add.at(twists, body, np.abs(r)[:, None] * np.abs(turn))
+    lines, twists = scene.lightness * lines, apply(np.abs(posed.inverse), twists)
+    moved = np.vecdot(np.abs(rows.linear), lines[rows.a] + lines[rows.b])
+    moved += np.vecdot(np.abs(rows.turn_a), twists[rows.a]) + np.vecdot(np.abs(rows.turn_b), twists[rows.b])
+    size = float(np.linalg.norm(q))
+    return min((HALF_BIT * float(np.linalg.norm(moved)) + blur()) / size, BLURRED) if size > 0 else 0.0
 
 
 def certificate(posed: Posed, q: np.ndarray, r: np.ndarray) -> float:
     """E of `carom.numerics.friction.problem` for the whole problem, from its rows: no matrix is formed."""
-    scene, rows = posed.scene, posed.rows
+    trace = float(np.sum(_weights(posed)))
     u = rates_after(posed, q, r)
-    light = [apply(posed.inverse[body], turn) for body, turn in ((rows.a, rows.turn_a), (rows.b, rows.turn_b))]
-    trace = np.sum((scene.inverse_mass[rows.a] + scene.inverse_mass[rows.b]) * np.sum(rows.linear**2, axis=1))
-    trace += np.sum(rows.turn_a * light[0]) + np.sum(rows.turn_b * light[1])
-    return natural_residual(u, r, q, posed.friction, rows.tangents, len(q) / trace if trace > 0 else 1.0)
+    return natural_residual(u, r, q, posed.friction, posed.rows.tangents, len(q) / trace if trace > 0 else 1.0)
+
+
+def island_residuals(posed: Posed, q: np.ndarray, r: np.ndarray, island: np.ndarray) -> np.ndarray:
+    """E of each island by itself; `island` [rows] is the number of that of each row."""
+    rows, width = posed.rows, 1 + posed.rows.tangents
+    edge, u = width * rows.contacts, rates_after(posed, q, r)
+    added = lambda values: np.bincount(island, values, len(posed.scene.mass))  # noqa: E731
+    count, trace = added(None), added(_weights(posed))
+    rho = np.where(trace > 0, count / np.where(trace > 0, trace, 1.0), 1.0)
+    step = rho[island]
+    change = step * u
+    rates, contact = posed.rows.by_contact(u).copy(), rows.by_contact(r)
+    rates[:, 0] += posed.friction * lengths(rates[:, 1:])
+    change[:edge] = (contact - project_coulomb(contact - rows.by_contact(step)[:, :1] * rates, posed.friction)).ravel()
+    total = np.sqrt(added(change**2)) + np.finfo(float).eps * np.sqrt(added(r**2))
+    size = np.maximum(np.sqrt(added(q**2)), RESTING * np.linalg.norm(q) * np.sqrt(count / len(q)))
+    return np.where(size > 0, total / np.where(size > 0, rho * size, 1.0), (total > 0).astype(float))
+
+
+def _weights(posed: Posed) -> np.ndarray:
+    """[rows] the diagonal of W."""
+    scene, rows = posed.scene, posed.rows
+    linear = (scene.inverse_mass[rows.a] + scene.inverse_mass[rows.b]) * np.vecdot(rows.linear, rows.linear)
+    turns = ((rows.a, rows.turn_a), (rows.b, rows.turn_b))
+    weights = linear + sum(np.vecdot(turn, apply(posed.inverse[body], turn)) for body, turn in turns)
+    return weights if rows.compliance is None else weights + rows.compliance

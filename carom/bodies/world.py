@@ -19,6 +19,7 @@ from carom.bodies.materials import MaterialSpec, material_spec
 from carom.bodies.run import Settings, WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
 from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, vector
+from carom.bodies.stiffness import refuse_stiff
 from carom.bodies.world_checkpoint import surviving
 from carom.calls import public, public_methods
 from carom.drawing import Film
@@ -352,6 +353,7 @@ class World:
         check_run(dt, num_steps, save_every, tolerance, {"path": path, "checkpoint": checkpoint}, every)
         scene, state = self.scene()
         refuse_overlaps(scene, state)
+        refuse_stiff(scene, state, float(dt))
         accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
         settings, ending = Settings(float(tolerance), int(save_every)), Ending.of(stop, callback, callback_every)
         if checkpoint is None:
@@ -368,7 +370,8 @@ class World:
         return view("view_world")(self, run, **options)
 
     def play(self, dt: float, **options: Any) -> Any:
-        """Play with a copy of the world in the browser (extra `live`), computed as you watch: pull bodies, add more."""
+        """Play with a copy of the world in the browser (extra `live`), computed as you watch: pull bodies, add more; or, in a
+        notebook, with its gravity, friction and restitution in the cell (extra `notebook`)."""
         return view("play_world")(self, dt, **options)
 
     @property

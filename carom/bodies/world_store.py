@@ -37,6 +37,7 @@ GRID = {  # the arrays of a run, and what they lie along
     "mass": ("body",),
     "center": ("body", "space"),
     "free": ("body",),
+    "turns": ("time", "wound"),
 }
 SUFFIXES = (".zarr", ".nc", ".npz")
 
@@ -49,7 +50,7 @@ def save(run: WorldRun, path: str | Path, identity: dict[str, str] | None = None
     arrays, stages = _arrays(run)
     told = {"kind": "world", "format": FORMAT, "names": run.names, "dim": run.dim, "dt": run.dt, "seconds": run.seconds}
     told |= {"status": asdict(run.status), "settings": asdict(run.settings), "name": run.name, "stages": stages}
-    told |= {"picture": to_text(run.outlines), "versions": versions(), "identity": identity}
+    told |= {"picture": to_text(run.outlines, run.strings), "versions": versions(), "identity": identity}
     told |= {"watchful": None if run.memory is None else bool(run.memory.watchful)}
     told["sums"] = {name: checksum(array) for name, array in arrays.items()}
     if path.suffix == ".npz":
@@ -132,6 +133,7 @@ def load(path: str | Path) -> WorldRun:
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path} is not a run of a world: those are called {' or '.join('*' + s for s in SUFFIXES)}")
     told, data = told_by(path)
+    data.setdefault("turns", np.zeros((len(data["t"]), 0)))  # files of earlier versions
     arrays = {name: data[name] for name in GRID}
     columns = {name: data[f"contacts_{name}"] for name in COLUMNS}
     if told["format"] > 1:

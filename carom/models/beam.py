@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from carom.calls import public
 from carom.contact.contact import Contact
 from carom.errors import InputError
-from carom.kept.keep import keep
+from carom.kept.keep import keep_quick
 from carom.models.beam_parts import (
     HELD,
     BeamExtras,
@@ -140,7 +140,7 @@ def _less_than_half_a_turn(q):
     return jnp.sum(turn[:-1] * turn[1:], axis=1) > 0
 
 
-@keep
+@keep_quick
 def _strain_slopes(spacing: Any) -> Float[Array, "6 12"]:
     """∂η of a straight element along the twelve directions of its two nodes."""
     straight = jnp.zeros((2, 7)).at[:, 0].set(1.0).at[1, 6].set(spacing)
@@ -276,7 +276,7 @@ def _thrown(nodes: int, spacing: float, height: float, start_time: float, masses
     return np.array(first), np.array(velocity)
 
 
-@keep
+@keep_quick
 def _start(nodes: int, spacing, height, start_time, masses) -> tuple[Float[Array, "n 7"], Float[Array, "n 6"]]:
     """The first configuration, and its velocity from the second one."""
     place, shift = jnp.zeros(3).at[2].set(height), 2e-5 * np.array([0.0, -np.sin(0.5), np.cos(0.5)])  # (5.12)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from carom.calls import nearest, public_methods
 from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
 from carom.results.solution import Solution
+from carom.results.views import view
 from carom.running.solve import solve
 from carom.system.system import System
 
@@ -46,8 +48,19 @@ class Model:
         if np.ndim(changes.get("dt", 0.0)) and "num_steps" not in changes:  # a length for each step says how many
             arguments["num_steps"] = None
         arguments |= changes
-        method = (self.method or VariationalCollision()) if method is None else method
+        method = (self.method or _usual_method()) if method is None else method
         return solve(self.system, method, params={**self.params, **params}, **arguments)
+
+    def play(self, **options: Any) -> Any:
+        """Play with it: in the browser (extra `live`), computed as you watch, or in the cell of a notebook (extra `notebook`), with
+        a knob for each of its parameters. See `carom.play`."""
+        return view("play_model")(self, **options)
+
+
+@cache
+def _usual_method() -> VariationalCollision:
+    """One for all runs: to make a method takes as long as a short run."""
+    return VariationalCollision()
 
 
 def plain_numbers(model: str, **values: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.calls import public
 from carom.contact.contact import Contact
-from carom.drawing import disk, line, wall
+from carom.drawing import disk, line, plane, wall
 from carom.errors import InputError
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
@@ -202,7 +202,7 @@ def _disk_in_space(q, params):
     body = np.stack([q[0] + points[:, 0] * np.cos(q[3]), q[1] + points[:, 0] * np.sin(q[3]), r + points[:, 1]], axis=1)
     corners = np.array([[-1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, 0.0]])
     wall = np.stack([y * corners[:, 0], np.full(5, y), 2 * r * corners[:, 1]], axis=1)
-    return [body, line(wall, fixed=True)]
+    return [body, line(wall, fixed=True), plane((0.0, 0.0, 0.0), (0.0, 0.0, 1.0))]
 
 
 # -- the sleigh between walls --------------------------------------------------------------------------------------------

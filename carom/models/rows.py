@@ -137,5 +137,5 @@ def compressed_speed(hits: int, ball: float, wall: float) -> float:
 
 
 def _piston_outline(q, t, params):
-    walls = [wall((x, 0.0), (x, 1.0)) for x in (0.0, float(piston_position(t, params)))]
+    walls = [wall((x, -1.0), (x, 1.0)) for x in (0.0, float(piston_position(t, params)))]
     return [disk(q[0], 0.0, 0.02 * float(params["length"])), *walls]

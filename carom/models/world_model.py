@@ -3,13 +3,11 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from carom.bodies import quaternions
 from carom.bodies.run import WorldRun
 from carom.bodies.world import World
 from carom.calls import public_methods
-from carom.drawing import Film, Part
+from carom.drawing import Film
+from carom.results.views import view
 
 
 @public_methods
@@ -30,19 +28,11 @@ class WorldModel:
         """Run it; `dt`, `num_steps` and everything else that `World.solve` takes can be replaced by name."""
         return replace(self.world.solve(**({"dt": self.dt, "num_steps": self.num_steps} | changes)), name=self.name)
 
+    def play(self, **options: Any) -> Any:
+        """Play with a copy of it in the browser (extra `live`), computed as you watch, or in the cell of a notebook (extra
+        `notebook`). See `carom.play`."""
+        return view("play_model")(self, **options)
+
     def film(self, run: WorldRun) -> Film:
         """All shapes through a run, and a line for each string: a distance or a rope."""
-        reel = self.world.film(run)
-        strings = [joint for joint in self.world.joints if joint.kind in ("distance", "rope")]
-        if not strings:
-            return reel
-        frames = np.searchsorted(run.t, reel.t)
-        R, x = quaternions.matrix(run.q[frames]), run.x[frames]
-        tracks = [
-            np.stack([x[:, i] + R[:, i] @ (R[0, i].T @ (at - x[0, i])) for i, at in zip((j.a, j.b), j.at, strict=True)], axis=1)
-            for j in strings
-        ]
-        parts = [Part(track[0, :, : reel.dim], "line") for track in tracks]
-        points = np.concatenate([reel.points, *(track[:, :, : reel.dim] for track in tracks)], axis=1)
-        starts = (*reel.starts, *(reel.starts[-1] + 2 * (k + 1) for k in range(len(strings))))
-        return Film(reel.t, points, (*reel.parts, *parts), starts)
+        return self.world.film(run)

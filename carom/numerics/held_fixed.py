@@ -22,7 +22,8 @@ def held_fixed(function: _F) -> _F:
     """
 
     def fixed(*args):
-        closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        # A function of its own each time: JAX remembers traces by the function, and in a kernel another one is made.
+        closed, shape = jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
         stopped = closed.replace(consts=jax.lax.stop_gradient(closed.consts))
         out = jaxpr_as_fun(stopped)(*jax.lax.stop_gradient(jax.tree.leaves(args)))
         return jax.tree.unflatten(jax.tree.structure(shape), out)

@@ -76,6 +76,7 @@ RUNS = {
     "callback text": (lambda: run(callback="x"), "callback must be a function"),
     "callback_every a half": (lambda: run(callback=print, callback_every=1.5), "callback_every must be a positive whole number"),
     "stop that returns nothing": (lambda: run(stop=lambda now: None), "must return one number; it returns None"),
+    "stop that is true or false": (lambda: run(stop=lambda now: now.t > 0.5), "returns true or false; it must be a number that passes through zero"),
     "stop that returns text": (lambda: run(stop=lambda now: "up"), "must return one number; it returns 'up'"),
     "stop that is not a number": (lambda: run(stop=lambda now: NAN), "must return one number; it returns nan"),
     "stop that fails": (lambda: run(stop=lambda now: now.height), "the stop 'stop' fails with AttributeError"),

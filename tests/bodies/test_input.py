@@ -114,3 +114,26 @@ def test_a_body_of_several_shapes_turns_about_its_centre_of_mass():
     straight = track.center[0] + np.linspace(0, 0.5, 51)[:, None] * track.center_velocity[0]
     assert np.allclose(track.center, straight, atol=1e-13)  # rounding
     assert np.allclose(np.linalg.norm(track.position - track.center, axis=1), np.linalg.norm(track.center[0]), atol=1e-12)
+
+
+CAPSULE = shapes.Capsule(0.1, 1.0)
+
+
+@pytest.mark.parametrize("kinds", [(shapes.Sphere(0.5), BALL), (CAPSULE, CAPSULE), (CAPSULE, BALL)])
+def test_bodies_with_one_centre_are_moved_apart(kinds):
+    """Their nearest points are one, which has no direction: it used to be none, and all positions not a number."""
+    world = World(gravity=(0, 0, -9.81))
+    for kind in kinds:
+        world.add(kind, density=1.0)
+    assert world.separate() == pytest.approx(sum(kind.radius for kind in kinds), rel=1e-9)  # the radii of both
+    run = world.solve(1e-3, 2, progress=False)
+    assert run.status.ok and np.all(np.isfinite(run.x))
+
+
+def test_capsules_that_cross_are_moved_apart_across_both():
+    world = World(gravity=(0, 0, -9.81))
+    world.add(shapes.Capsule(0.1, 1.0), density=1.0)
+    world.add(shapes.Capsule(0.1, 1.0), density=1.0, orientation=(np.cos(0.4), np.sin(0.4), 0, 0))
+    world.separate()
+    way = world.bodies[1].position - world.bodies[0].position
+    assert abs(way[0]) == pytest.approx(0.2, rel=1e-8) and np.max(np.abs(way[1:])) < 1e-9

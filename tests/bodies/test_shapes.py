@@ -140,7 +140,7 @@ def test_mesh_files_are_read(tmp_path):
         shapes.read_mesh(tmp_path / "bad.stl")
 
 
-def test_free_rotation_keeps_momentum_and_energy_and_has_order_two():
+def test_free_rotation_keeps_momentum_and_energy_and_has_order_four():
     inverse = np.linalg.inv(np.diag([1.0, 2.0, 4.0]))[None]
     q0, L = quaternions.normalise(np.array([[1.0, 0.2, -0.3, 0.4]])), np.array([[1.0, 2.0, -1.0]])
 
@@ -148,16 +148,19 @@ def test_free_rotation_keeps_momentum_and_energy_and_has_order_two():
         body = quaternions.apply(np.swapaxes(quaternions.matrix(q), -1, -2), L)
         return 0.5 * float(np.sum(body * quaternions.apply(inverse, body)))
 
-    def go(steps):
+    def go(steps, parts=None):
         q = q0
         for _ in range(steps):
-            q = quaternions.rotate_freely(q, L, inverse, 2.0 / steps)
+            q = quaternions.rotate_freely(q, L, inverse, 2.0 / steps, parts)
         return q
 
-    coarse, fine, finest = go(50), go(100), go(1600)
-    assert abs(energy(coarse) / energy(q0) - 1) < 50 * 4e-16  # rounding of fifty steps
-    order = np.log2(np.linalg.norm(coarse - finest) / np.linalg.norm(fine - finest))
-    assert 1.9 < order < 2.15  # the finest is 16² times better than the fine one
+    coarse, fine, finest = go(20), go(40), go(640)
+    assert abs(energy(coarse) / energy(q0) - 1) < 20 * 4e-16  # rounding of twenty steps
+    order = lambda coarse, fine: np.log2(np.linalg.norm(coarse - finest) / np.linalg.norm(fine - finest))  # noqa: E731
+    assert 3.9 < order(coarse, fine) < 4.1 and np.linalg.norm(fine - finest) < 1e-5
+    middle, A, spread, trace, product = quaternions.principal(inverse)
+    uncorrected = middle, A, spread, trace, 0 * product
+    assert 1.9 < order(go(20, uncorrected), go(40, uncorrected)) < 2.1  # control: without the part of σ in (2)
     back = quaternions.rotate_freely(quaternions.rotate_freely(q0, L, inverse, 0.3), L, inverse, -0.3)
     assert np.allclose(back, q0, atol=1e-14)  # rounding
 

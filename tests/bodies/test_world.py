@@ -247,3 +247,17 @@ def test_control_without_looking_ahead_it_does(monkeypatch):
     world.fix(shapes.Box(4, 4, 1e-3))
     ball = world.add(shapes.Sphere(0.01), mass=1, position=(0.1, 0.2, 3.0), velocity=(10, 0, -1000.0))
     assert world.solve(1e-2, 5).body(ball).position[-1, 2] < 0
+
+
+@pytest.mark.parametrize("friction", [0.05, 5.0])
+def test_a_spinning_ball_leaves_the_floor_with_the_exact_spin(friction):
+    """Sliding all through, or stuck: J = min(μ(1 + e)m v_N, 2/7 m v_T), whatever the gap at which the step takes the impact."""
+    world = World(gravity=(0, 0, 0))
+    world.fix(shapes.HalfSpace())
+    ball = world.add(shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.1513), velocity=(3, 0, -2), spin=(0, 20, 0))
+    world.material(friction=friction, restitution=0.6)
+    track = world.solve(1e-3, 60, progress=False).body(ball)
+    impulse = min(friction * 1.6 * 2, 2 / 7 * (3 - 0.1 * 20))
+    assert np.max(np.abs(track.velocity[-1] - [3 - impulse, 0, 1.2])) < 1e-12  # rounding
+    assert np.max(np.abs(track.spin[-1] - [0, 20 + impulse * 0.1 / 0.004, 0])) < 1e-11  # the same over the radius
+    assert track.spin[-1, 1] != 20  # control: there was an impact; half a gap of 0.001 would turn it by 0.04 or more otherwise

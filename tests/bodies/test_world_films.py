@@ -1,9 +1,12 @@
 """The film of a world: every shape is drawn where its body is."""
 
+import json
+
 import numpy as np
 
+import carom
 from carom.bodies import shapes
-from carom.bodies.pictures import _turned
+from carom.bodies.pictures import _turned, from_text
 from carom.bodies.world import World
 
 SOLIDS = [
@@ -47,3 +50,23 @@ def test_the_mesh_of_a_cylinder_is_closed():
     corner = points[triangles]
     area = 0.5 * np.sum(np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1))
     assert 0.97 * 4 * np.pi < area < 4 * np.pi  # without lids 2π
+
+
+def test_strings_are_seen_in_a_run_and_in_a_run_from_a_file(tmp_path):
+    """Lines as long as the string, from the beam to the ball. Files of earlier versions know shapes alone."""
+    model = carom.models.newtons_cradle(balls=2)
+    run = model.solve(num_steps=40)
+    run.save(tmp_path / "run.zarr")
+    kept = carom.load(tmp_path / "run.zarr")
+    lengths = [float(np.linalg.norm(np.subtract(*joint.at))) for joint in model.world.joints]
+    for one in (run, kept):
+        reel = one.film
+        tracks = [reel.track(i) for i, part in enumerate(reel.parts) if part.kind == "line"]
+        assert len(tracks) == len(lengths) == len(one.strings) > 0
+        for track, length in zip(tracks, lengths, strict=True):
+            found = np.linalg.norm(np.diff(track, axis=1)[:, 0], axis=1)
+            assert np.allclose(found, length, rtol=1e-6)  # what a distance drifts by in 40 steps
+        ways = [np.ptp(track, axis=0).max(axis=1) for track in tracks]  # the upper end stays, a lifted ball falls
+        assert all(hung == 0.0 for _, hung in ways) and max(ball for ball, _ in ways) > 0.01 * lengths[0]
+    shapes, strings = from_text(json.dumps([part.told() for part in run.outlines]))
+    assert len(shapes) == len(run.outlines) and strings == ()

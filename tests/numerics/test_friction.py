@@ -112,6 +112,7 @@ def test_bodies_and_delassus_agree_and_large_islands_never_form_it(monkeypatch):
     scene = scenes.stack(np.random.default_rng(3), 6, 0.8)
     solutions = [solve_friction(scene.problem(in_bodies=way)) for way in (True, False)]
     monkeypatch.setattr(scaled, "FORMED", 0)
+    monkeypatch.setattr(scaled, "FILLED", 0)
     solutions.append(solve_friction(scene.problem()))
     assert scaled.scale_problem(scene.problem()).matrix is None  # control: it was not formed
     for solution in solutions:

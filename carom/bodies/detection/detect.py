@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from carom.bodies.detection.broad import near_pairs
+from carom.bodies.detection.exposed import covered, neighbours
 from carom.bodies.detection.geometry import Group, Placement
 from carom.bodies.detection.manifold import LONE, meet
 from carom.bodies.detection.nearest import nearest_of_edges, nearest_points
@@ -22,7 +23,7 @@ class Contacts:
 
     a: np.ndarray  #        [m]
     b: np.ndarray  #        [m]
-    point: np.ndarray  #    [m, 3]  halfway between the surfaces
+    point: np.ndarray  #    [m, 3]  on the body that moves freely, halfway between the surfaces where both do
     normal: np.ndarray  #   [m, 3]
     gap: np.ndarray  #      [m]     negative: the depth
     key: np.ndarray  #      [m]     the same point of the same two pieces has the same key in the next step
@@ -44,10 +45,9 @@ def detect(
         points = over_wall(wall, placement, movable, margin + margin[wall.body])
         if len(points.gap):
             other, m = owner[points.piece], len(points.gap)
-            middle = points.point - 0.5 * points.gap[:, None] * points.normal
             key = (wall.piece * len(owner) + points.piece) * (2 * LONE) + points.feature
-            found.append(Contacts(np.full(m, wall.body), other, middle, points.normal, points.gap, key))
-    found += _pairs(placement, movable, margin, ignored)
+            found.append(Contacts(np.full(m, wall.body), other, points.point, points.normal, points.gap, key))
+    found += [_on_free(some, movable) for some in _exposed(placement, _pairs(placement, movable, margin, ignored))]
     if not found:
         none = np.zeros(0, int)
         return Contacts(none, none, np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), none)
@@ -61,6 +61,15 @@ def detect(
     return contacts if (key[1:] >= key[:-1]).all() else contacts.take(np.argsort(key, kind="stable"))
 
 
+def _on_free(contacts: Contacts, movable: np.ndarray) -> Contacts:
+    """Points of contact with what does not move freely lie on the other body. An impact is taken before its gap has closed, and an
+    impulse halfway would turn the body by a lever that is half the gap too long; with two free bodies it must be one point."""
+    share = 0.5 * (movable[contacts.b].astype(float) - movable[contacts.a])
+    if not share.any():
+        return contacts
+    return replace(contacts, point=contacts.point + (share * contacts.gap)[:, None] * contacts.normal)
+
+
 def _keys(first: np.ndarray, second: np.ndarray, feature: np.ndarray, pieces: int) -> np.ndarray:
     return (first.astype(np.int64) * pieces + second) * (2 * LONE) + feature
 
@@ -72,6 +81,7 @@ def pieces_of_keys(key: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray
 
 
 FEW = 60  # pieces, up to which all pairs are compared in one go
+SOME = 100  # boxes that move, up to which a ground of more pieces than that is looked through for each of them
 
 
 def _near(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored) -> tuple[np.ndarray, np.ndarray]:
@@ -81,8 +91,10 @@ def _near(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored
     if len(finite) > FEW:
         low, high = placement.boxes
         wide = margin[owner[finite]][:, None]
-        i, j = near_pairs(low[finite] - wide, high[finite] + wide, owner[finite], movable[owner[finite]])
-        return finite[i], finite[j]
+        low, high, moves = low[finite] - wide, high[finite] + wide, movable[owner[finite]]
+        kept = _around(low, high, moves)
+        i, j = near_pairs(low[kept], high[kept], owner[finite[kept]], moves[kept])
+        return finite[kept[i]], finite[kept[j]]
     i, j, reach = geometry.couples(movable, ignored)
     if len(i) == 0:
         return i, j
@@ -95,6 +107,16 @@ def _near(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored
     low, high = placement.boxes
     meet = ((low[i] <= high[j] + wide) & (low[j] <= high[i] + wide)).all(axis=1)
     return i[meet], j[meet]
+
+
+def _around(low: np.ndarray, high: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """The boxes that move, and those of the others that are near one of them: of a large ground most are near nothing."""
+    near, these = moves.copy(), np.flatnonzero(moves)
+    if len(these) > SOME or len(low) - len(these) <= SOME:
+        return np.arange(len(low))
+    for k in these.tolist():
+        near |= ((low <= high[k]) & (low[k] <= high)).all(axis=1)
+    return np.flatnonzero(near)
 
 
 def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignored) -> list[Contacts]:
@@ -115,6 +137,18 @@ def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignore
         b = placement.groups[one % kinds].take(geometry.row_of[j[mine]])
         found.append(_polytopes(a, b, margin, len(owner)))
     return [f for f in found if len(f)]
+
+
+def _exposed(placement: Placement, found: list[Contacts]) -> list[Contacts]:
+    """Those with the surface of bodies of several pieces, not with what lies between the pieces."""
+    if not found or not neighbours(placement):
+        return found
+    kept = []
+    for some in found:
+        pieces = pieces_of_keys(some.key, len(placement.geometry.owner))
+        hidden = covered(placement, *pieces, some.point, some.normal, some.gap)
+        kept.append(some.take(~hidden) if hidden.any() else some)
+    return [some for some in kept if len(some)]
 
 
 def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:

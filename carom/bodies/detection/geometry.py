@@ -180,6 +180,7 @@ class Placement:
     geometry: Geometry
     x: np.ndarray  #      [n, 3]  centres of mass
     R: np.ndarray  #      [n, 3, 3]
+    still: np.ndarray | None = None  # [n] which bodies never move
 
     @once
     def corners(self) -> list[np.ndarray]:
@@ -205,8 +206,8 @@ class Placement:
         return low, high
 
 
-def place(geometry: Geometry, x: np.ndarray, R: np.ndarray) -> Placement:
-    return Placement(geometry, x, R)
+def place(geometry: Geometry, x: np.ndarray, R: np.ndarray, still: np.ndarray | None = None) -> Placement:
+    return Placement(geometry, x, R, still)
 
 
 def support_in_space(single: Single, x: np.ndarray, R: np.ndarray) -> Any:

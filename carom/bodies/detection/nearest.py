@@ -83,7 +83,22 @@ def nearest_of_edges(a: Group, b: Group) -> Nearest:
     distance = lengths(y - x).reshape(k, -1)
     best, rows = np.argmin(distance, axis=1), np.arange(k)
     x, y, d = x.reshape(k, -1, 3)[rows, best], y.reshape(k, -1, 3)[rows, best], distance[rows, best]
-    return Nearest(d, x, y, (y - x) / np.where(d > 0, d, 1.0)[:, None])
+    normal = (y - x) / np.where(d > 0, d, 1.0)[:, None]
+    for i in np.flatnonzero(d == 0):
+        normal[i] = _across(u[i, best[i] // v.shape[2], 0], v[i, 0, best[i] % v.shape[2]])
+    return Nearest(d, x, y, normal)
+
+
+def _across(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """A unit vector at right angles to two edges that meet in a point (balls with one centre have edges of no length): the way out
+    is as long in all directions across them."""
+    u, v = (edge / np.linalg.norm(edge) if np.any(edge) else edge for edge in (u, v))
+    along = u if np.any(u) else v
+    for product in (np.cross(u, v), np.cross(along, np.eye(3)[np.argmin(np.abs(along))])):
+        length = np.linalg.norm(product)
+        if length > 1e-12:  # parallel to rounding
+            return product / length
+    return np.array([0.0, 1.0, 0.0])
 
 
 def _closest(p: np.ndarray, u: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from carom.numerics.linalg import UNROLLED, matvec, solve
+from carom.numerics.linalg import UNROLLED, matvec, solve, solve_positive
 
 TOLERANCE = 1e-10  #     of the rates: what counts as solved. The iteration goes on to rounding while it gets there.
 NEWTON_STEPS = 10  #     in a row, before sweeps get a turn
@@ -80,15 +80,16 @@ def friction_impulses(
         rate = rate + jax.lax.dynamic_slice(G, (0, first), (G.shape[0], m)) @ (trial - old)
         return jax.lax.dynamic_update_slice(lam, trial, (first,)), rate
 
-    def defect(lam):
-        return lam - _projected(lam, rates + matvec(G, lam), target, friction, weight, closed)
+    moves = jnp.eye(rates.shape[0]) - weight[:, None] * G  # how what is projected moves with λ
 
     def newton(lam):
-        slope = jax.jacfwd(defect)(lam) + RIDGE * jnp.eye(lam.shape[0])
-        return lam - solve(slope, defect(lam))
+        after = rates + matvec(G, lam)
+        slope = _projection_slope(lam, after, target, friction, weight, closed, moves)
+        slope = (1 + RIDGE) * jnp.eye(lam.shape[0]) - slope
+        return lam - solve(slope, lam - _projected(lam, after, target, friction, weight, closed))
 
     rough = jnp.concatenate([closed, jnp.repeat(closed & (friction > 0), m)])
-    guess = _all_hold(G, rates.at[:k].add(-target), rough, weight)
+    guess = _all_hold(G, jnp.concatenate([rates[:k] - target, rates[k:]]), rough, weight)
     violation = lambda lam: friction_violation(lam, G, rates, target, friction, closed)  # noqa: E731
     found = _alternate(guess, newton, update, violation, G, rates, k)
     return found._replace(value=jnp.concatenate([jnp.maximum(found.value[:k], 0.0), found.value[k:]]))
@@ -106,8 +107,11 @@ def _all_hold(G, rates, live, weight):
     Newton's method otherwise. Few rows are found as fast from zero."""
     if live.shape[0] <= UNROLLED:
         return jnp.zeros_like(rates)
-    matrix = jnp.where(live[:, None] & live[None, :], weight[:, None] * G, 0.0) + jnp.diag(jnp.where(live, RIDGE, 1.0))
-    return -solve(matrix, jnp.where(live, weight * rates, 0.0))
+    rows = jnp.where(live[:, None] & live[None, :], weight[:, None] * G, 0.0)
+    matrix, wanted = rows + jnp.diag(jnp.where(live, RIDGE, 1.0)), jnp.where(live, weight * rates, 0.0)
+    # The first time the ridge is in the answer, the second time in what is missing from it.
+    improve = lambda _, lam: lam - solve_positive(matrix, matvec(rows, lam) + wanted)  # noqa: E731
+    return jax.lax.fori_loop(0, 2, improve, jnp.zeros_like(rates))
 
 
 def _weights(diagonal, live):
@@ -130,6 +134,26 @@ def _projected(lam, after, target, friction, weight, closed):
     normal = jnp.where(closed, jnp.maximum(lam[:k] - weight[:k] * (after[:k] - target), 0.0), 0.0)
     trial = (lam[k:] - weight[k:] * after[k:]).reshape(k, -1)
     return jnp.concatenate([normal, _shrink(trial, friction * normal).reshape(-1)])
+
+
+def _projection_slope(lam, after, target, friction, weight, closed, moves):
+    """The derivative of `_projected` by λ. A contact that carries passes on how its rows move; where it slides, its pull follows
+    the normal impulse, and turns."""
+    k = closed.shape[0]
+    trial = lam[:k] - weight[:k] * (after[:k] - target)
+    carries = (closed & (trial > 0))[:, None]
+    normal = jnp.where(carries, moves[:k], 0.0)
+    pull = (lam[k:] - weight[k:] * after[k:]).reshape(k, -1)
+    radius = friction * jnp.where(carries[:, 0], trial, 0.0)
+    square = jnp.sum(pull**2, axis=1)
+    outside = square > radius**2
+    length = jnp.sqrt(jnp.where(outside, square, 1.0))
+    along = pull / length[:, None]
+    rows = moves[k:].reshape(*pull.shape, -1)
+    across = rows - along[:, :, None] * jnp.sum(along[:, :, None] * rows, axis=1)[:, None]
+    turned = (radius / length)[:, None, None] * across + along[:, :, None] * (friction[:, None] * normal)[:, None]
+    tangential = jnp.where(outside[:, None, None], turned, rows)
+    return jnp.concatenate([normal, tangential.reshape(-1, moves.shape[1])])
 
 
 def _shrink(vectors, radius):

@@ -6,6 +6,7 @@
 - `cones`: the Lorentz cone and its scalings, in arrays.
 - `scaled`: the problem without μ, and the sparse linear systems of Newton's method.
 - `interior`, `polish`, `gradient`: the three stages.
+- `together`: large problems, all islands at once; `on_device`: the first-order stage in one compiled program, for a GPU.
 - `stages`: `solve_friction`, which splits a problem into islands and takes them through the stages.
 
 The equations are numbered through the package; `docs/theory/friction.md` derives them. Nothing is imported here: `small`, which

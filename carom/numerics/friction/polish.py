@@ -17,6 +17,7 @@ FIRST, SMALLEST, LARGEST = 1e-6, 1e-13, 1e3  #   λ
 MAX_STEPS = 60
 PATIENCE = 12  #                                 failures in a row
 LEAPS, LEAPS_IN_VAIN, LEAPING = 40, 12, 1e-8  #  steps that are always taken, those of them without progress, and their λ
+PARTS = (1.0, 0.5, 0.25, 0.1, 0.03)  #           of a step, in the order in which they are tried
 
 
 def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = MAX_STEPS) -> Iterate:
@@ -46,12 +47,14 @@ def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, ma
     return Iterate(best, step)
 
 
-def leap(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = LEAPS) -> Iterate:
+def leap(
+    scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = LEAPS, in_vain: int = LEAPS_IN_VAIN
+) -> Iterate:
     """(11) with a small λ from x, its steps taken whether they make F smaller or not, until the certificate is below the tolerance.
     Where many contacts change their state at once F grows before it vanishes, and a method that forbids that stays where it is."""
     best, least = x, scaled.residual(x)
     step, since = 0, 0
-    while least > tolerance and step < max_steps and step - since < LEAPS_IN_VAIN:
+    while least > tolerance and step < max_steps and step - since < in_vain:
         step += 1
         F, p, z = natural_map(scaled, x, rho)
         try:
@@ -61,6 +64,32 @@ def leap(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_
         residual = scaled.residual(x)
         if not np.isfinite(residual):
             break
+        if residual < least:
+            best, least, since = x, residual, step
+    return Iterate(best, step)
+
+
+def search(scaled: Scaled, x: np.ndarray, tolerance: float, in_vain: int) -> Iterate:
+    """The same, but of each step that part is taken after which F is least."""
+    best, least = x, scaled.residual(x)
+    step, since, here = 0, 0, natural_map(scaled, x)
+    while least > tolerance and step < LEAPS and step - since < in_vain:
+        step += 1
+        try:
+            dx = _newton(scaled, *here, 1.0, LEAPING)
+        except Singular:
+            break
+        size = np.inf
+        for share in PARTS:
+            trial = x + share * dx
+            there = natural_map(scaled, trial)
+            if not (length := np.linalg.norm(there[0])) < size:
+                break
+            following, here, size = trial, there, length
+        if size == np.inf:
+            break
+        x = following
+        residual = scaled.residual(x)
         if residual < least:
             best, least, since = x, residual, step
     return Iterate(best, step)

@@ -14,6 +14,7 @@ of which SuperLU factorises the sparse matrix, or, for bodies in large islands, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg, sparse
@@ -24,6 +25,9 @@ from carom.numerics.friction.problem import FrictionProblem
 
 DENSE = 120  #           up to so many rows a dense factorisation is faster
 FORMED = 2000  #         up to so many rows of an island Â is formed, also for bodies
+FILLED = 60  #           entries of Â in a row, about, up to which it is formed for larger ones too
+ROWS = 1.0  #            rows per coordinate of bodies, up to which Newton's systems are solved in rows and not in bodies
+PIVOTS = 1e-3  #         relative to its column, in bodies: one off the diagonal costs fill (8 times the time), refinement little
 REFINEMENTS = 2
 
 Groups = list[np.ndarray]  #   what belongs to contacts with friction, to those without, and to bilateral rows, one array each
@@ -79,12 +83,12 @@ class Scaled:
 
     def factorise(self, C: Groups, E: Groups | None) -> Callable[[np.ndarray], np.ndarray]:
         """A function that solves (6); E = None is the identity."""
-        if self.matrix is None:
-            approximate = self._in_bodies(C, E)
-        elif isinstance(self.matrix, np.ndarray):
+        if isinstance(self.matrix, np.ndarray):
             approximate = _dense(diagonal(C).toarray() + (self.matrix if E is None else diagonal(E) @ self.matrix))
+        elif E is None:
+            approximate = self._solver(C, None, np.arange(len(self.q)))
         else:
-            approximate = _sparse(diagonal(C) + (self.matrix if E is None else diagonal(E) @ self.matrix))
+            approximate = self._of_acting(C, E)
 
         def product(dx):
             rates = self.apply(dx)
@@ -92,20 +96,53 @@ class Scaled:
 
         return lambda b: _refined(approximate, product, b)
 
-    def _in_bodies(self, C: Groups, E: Groups | None):
-        inverse = [np.linalg.inv(block) for block in C]
-        both = inverse if E is None else [a @ b for a, b in zip(inverse, E, strict=True)]
-        solve = _sparse(self.problem.mass + self.H @ diagonal(both) @ self.H.T)  # (7)
+    def _of_acting(self, C: Groups, E: Groups):
+        """Contacts that open, E = 0, are many in a pile: their dx is C⁻¹b, and the system that of the others."""
+        acting = [np.any(block != 0, axis=(1, 2)) for block in E]
+        mine = np.concatenate([np.repeat(some, block.shape[1]) for some, block in zip(acting, E, strict=True)])
+        if mine.all():
+            return self._solver(C, E, np.arange(len(mine)))
+        rows, others = np.flatnonzero(mine), np.flatnonzero(~mine)
+        only = lambda groups, which: [part[some] for part, some in zip(groups, which, strict=True)]  # noqa: E731
+        opening = [~some for some in acting]
+        open_inverse = _inverses(only(C, opening))
+        inner = only(E, acting)
+        solve = self._solver(only(C, acting), inner, rows)
 
         def backward(b):
-            start = multiply(inverse, self.split(b))
-            return start - multiply(both, self.split(self.H.T @ solve(self.H @ start)))
+            dx = np.zeros_like(b)
+            dx[others] = multiply(open_inverse, only(self.split(b), opening))
+            dx[rows] = solve(b[rows] - multiply(inner, only(self.split(self.apply(dx)), acting)))
+            return dx
 
         return backward
 
+    def _solver(self, C: Groups, E: Groups | None, rows: np.ndarray):
+        """(6) for some rows: in them, or in bodies where those are fewer."""
+        every = len(rows) == len(self.q)
+        if self.matrix is not None and (E is None or self.H is None or len(rows) <= ROWS * self.H.shape[0]):
+            A = self.matrix if every else self.matrix[rows][:, rows]
+            return _sparse(diagonal(C) + (A if E is None else diagonal(E) @ A))
+        H = self.H if every else self._by_rows[rows].T
+        inverse = _inverses(C)
+        both = inverse if E is None else [a @ b for a, b in zip(inverse, E, strict=True)]
+        D = diagonal(both)
+        solve = _sparse(self.problem.mass + H @ (D @ H.T), PIVOTS)  # (7)
+        D_inverse = D if E is None else diagonal(inverse)
 
-def scale_problem(problem: FrictionProblem) -> Scaled:
-    """(5)."""
+        def backward(b):
+            start = D_inverse @ b
+            return start - D @ (H.T @ solve(H @ start))
+
+        return backward
+
+    @cached_property
+    def _by_rows(self) -> sparse.csr_matrix:
+        return self.H.T.tocsr()
+
+
+def scale_problem(problem: FrictionProblem, form: bool = True) -> Scaled:
+    """(5); of bodies Â is formed where that is not too large, if at all."""
     k, d, edge = len(problem.friction), 1 + problem.tangents, problem.contact_rows
     rough = np.flatnonzero((problem.friction > 0) & (d > 1))
     smooth = np.setdiff1d(np.arange(k), rough)
@@ -123,11 +160,16 @@ def scale_problem(problem: FrictionProblem) -> Scaled:
         matrix = sparse.csr_matrix(G @ problem.delassus[rows][:, rows] @ G)
     else:
         H = sparse.csr_matrix(problem.jacobian[:, rows] @ G)
-        if len(rows) <= FORMED:
+        if form and (len(rows) <= FORMED or _entries(H) <= FILLED * len(rows)):
             matrix = sparse.csr_matrix(H.T @ (problem.inverse_mass @ H))
-    if matrix is not None and len(rows) <= DENSE:
+    if form and matrix is not None and len(rows) <= DENSE:
         matrix = matrix.toarray()
     return Scaled(problem, rows, factor, size, q / size, (len(rough), len(smooth), len(problem.q) - edge), matrix, H)
+
+
+def _entries(H: sparse.csr_matrix) -> float:
+    """Of Â, about: rows that share a coordinate, where a body has six of them."""
+    return float(np.sum(np.diff(H.indptr).astype(float) ** 2)) / 6
 
 
 def _inverse_root(diagonal: np.ndarray) -> np.ndarray:
@@ -140,6 +182,13 @@ def join(groups: Groups) -> np.ndarray:
 
 def multiply(blocks: Groups, x: Groups) -> np.ndarray:
     return join([cones.apply(a, b) for a, b in zip(blocks, x, strict=True)])
+
+
+def _inverses(blocks: Groups) -> Groups:
+    try:
+        return [np.linalg.inv(block) for block in blocks]
+    except np.linalg.LinAlgError as error:
+        raise Singular from error
 
 
 def diagonal(blocks: Groups) -> sparse.csr_matrix:
@@ -163,10 +212,10 @@ def _dense(matrix: np.ndarray):
     return lambda b: linalg.lapack.dgetrs(lu, pivots, b)[0]
 
 
-def _sparse(matrix):
+def _sparse(matrix, pivots: float = 0.1):
     """Pivots stay on the diagonal unless they are small: the pattern is symmetric and its order is chosen for that."""
     try:
-        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.1, options={"SymmetricMode": True})
+        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=pivots, options={"SymmetricMode": True})
     except RuntimeError as error:
         raise Singular from error
     return factors.solve

@@ -1,0 +1,81 @@
+"""Large problems, with all contacts that are near: first order, then Newton's method.
+
+Where hundreds of contacts may open, close, stick and slide, Newton's method from the step before takes as many iterations as there
+are layers through which a change runs, each with a factorisation. A hundred iterations of (12) cost as much as a few of these and
+leave little to change: (11) then takes two to eight, in which contacts that open have no share in the matrix. So all islands at
+once. Those that this does not solve go, one by one, along paths through the inside of the cones (9).
+"""
+
+import numpy as np
+
+from carom.numerics.friction.gradient import projected_gradient
+from carom.numerics.friction.interior import Iterate, centre, interior_point, lifted
+from carom.numerics.friction.polish import leap, search
+from carom.numerics.friction.problem import FrictionProblem
+from carom.numerics.friction.scaled import Scaled, scale_problem
+
+TURNS = ((100, leap), (200, search))  #  iterations of (12), and the Newton steps after them
+NEAR = 1e-7  #                           a certificate with which (12) stops: the rest is Newton's
+IN_VAIN = 5  #                           Newton steps without progress
+ABOVE, MIDDLE = (1e-3, 0.1, 1.0), 0.1  # heights of paths above what was found, and of one from the middle of the cones
+GOAL, SMALLER = (
+    1e-3,
+    0.1,
+)  #             a certificate at which Newton's method is tried on the way, and again when it is so much less
+MANY, LONG = 2000, 1000  #               rows beyond which so many iterations of (12) cost less than a path, and are tried before
+PATIENCE, MOST = 8, 45  #                iterations of (9) that do not improve the certificate, and in all
+
+
+def solve_together(problem: FrictionProblem, start: np.ndarray | None, tolerance: float) -> Iterate:
+    """Impulses near the solution, and the iterations they took: E ≤ tolerance, unless some island is hard."""
+    scaled = scale_problem(problem)
+    x = np.zeros_like(scaled.q) if start is None else scaled.unknowns(start)
+    least, iterations = scaled.residual(x), 0
+    with np.errstate(all="ignore"):  # a step that breaks down ends in a certificate that is not met
+        for steps, newton in TURNS:
+            if least <= tolerance:
+                break
+            x, taken = projected_gradient(scaled, x, max(NEAR, tolerance), steps)
+            x, more = newton(scaled, x, tolerance, in_vain=IN_VAIN)  # never worse than what it began with
+            least, iterations = scaled.residual(x), iterations + taken + more
+    return Iterate(scaled.impulses(x), iterations)
+
+
+def solve_hard(problem: FrictionProblem, start: np.ndarray, tolerance: float) -> Iterate:
+    """The same for an island that is hard, by (9) from several places near the start."""
+    scaled = scale_problem(problem)
+    begin = best = scaled.unknowns(start)
+    least, iterations = scaled.residual(best), 0
+    with np.errstate(all="ignore"):
+        for height in (*((LONG,) if len(begin) > MANY else ()), *ABOVE, None):
+            if height == LONG:
+                begin, iterations = projected_gradient(scaled, begin, max(NEAR, tolerance), LONG)
+                found = leap(scaled, begin, tolerance)
+            else:
+                found = _path(scaled, centre(scaled, MIDDLE) if height is None else lifted(scaled, begin, height), tolerance)
+            iterations += found.iterations
+            if (residual := scaled.residual(found.x)) < least:
+                best, least = found.x, residual
+            if least <= tolerance:
+                break
+    return Iterate(scaled.impulses(best), iterations)
+
+
+def _path(scaled: Scaled, begin: tuple[np.ndarray, np.ndarray], tolerance: float) -> Iterate:
+    """(9) from x and y inside the cones, and Newton's method from places on the way."""
+    here, least, goal, since, taken = begin[0], np.inf, GOAL, 0, 0
+    for x, iteration in interior_point(scaled, *begin):
+        residual = scaled.residual(x)
+        taken += 1
+        if residual < least:
+            here, least, since = x, residual, iteration
+        if residual <= goal:
+            goal = SMALLER * residual
+            tried = leap(scaled, x, tolerance, in_vain=IN_VAIN)
+            taken += tried.iterations
+            if scaled.residual(tried.x) <= tolerance:
+                return Iterate(tried.x, taken)
+        if iteration >= MOST or iteration - since > PATIENCE:
+            break
+    tried = leap(scaled, here, tolerance, in_vain=IN_VAIN)
+    return Iterate(tried.x, taken + tried.iterations)

@@ -1,0 +1,146 @@
+"""Large contact problems: all islands at once, hard ones along paths, and first order in one compiled program."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from scipy import sparse
+
+import carom  # noqa: F401  (double precision)
+from benchmarks import friction_scenes as scenes
+from carom.errors import InputError
+from carom.numerics.friction import on_device, scaled, together
+from carom.numerics.friction.problem import FrictionProblem
+from carom.numerics.friction.scaled import scale_problem
+from carom.numerics.friction.stages import solve_friction
+
+TOLERANCE = 1e-8  # of E: what steps of many bodies are asked for
+FOLDER = os.environ.get("CAROM_FRICTION_DATA")
+
+
+def _small_problems() -> dict[str, FrictionProblem]:
+    rng = np.random.default_rng
+    return {
+        "packing": scenes.packing(rng(0), 3, 3, 0.1),
+        "stack": scenes.stack(rng(1), 5, 1.5).problem(),
+        "pile with contacts without friction": scenes.pile(rng(2), 12).problem(),
+        "chain with joints": scenes.chain(rng(3), 5).problem(),
+        "pile in the plane": scenes.pile(rng(4), 12, dimension=2).problem(),
+        "given by W": scenes.stack(rng(5), 4).problem(in_bodies=False),
+    }
+
+
+def test_all_islands_at_once_meet_the_certificate():
+    problem = scenes.packing(np.random.default_rng(0), 5, 6, 0.1)
+    found = together.solve_together(problem, None, TOLERANCE)
+    assert problem.residual(found.x) <= TOLERANCE < problem.residual(np.zeros_like(found.x))  # control: they carry a weight
+    again = together.solve_together(problem, found.x, TOLERANCE)
+    assert again.iterations == 0 and np.array_equal(again.x, found.x)  # a solution stays what it is
+
+
+def test_each_ball_of_a_packing_is_carried():
+    """At rest the impulses of a step take up what gravity gives: exact, whatever the (not unique) impulses are."""
+    problem = scenes.packing(np.random.default_rng(0), 4, 4)
+    r = together.solve_together(problem, None, TOLERANCE).x
+    kick = (problem.jacobian @ r).reshape(-1, 6)
+    weight = scenes.GRAVITY * scenes.DT  # of a ball of mass 1, in a step
+    assert np.allclose(kick[:, 2], weight, rtol=1e-5)  # E bounds the velocities, 1e-8 of ‖q‖, over the flattest mode of 4 layers
+    assert np.allclose(kick[:, [0, 1, 3, 4, 5]], 0, atol=1e-5 * weight)
+
+
+def test_a_hard_island_is_solved_along_a_path():
+    problem = scenes.pile(np.random.default_rng(0), 60).problem()
+    found = together.solve_hard(problem, np.zeros_like(problem.q), TOLERANCE)
+    assert problem.residual(found.x) <= TOLERANCE
+    exact = solve_friction(problem, None, 1e-10)
+    size = np.linalg.norm(problem.q)
+    assert np.linalg.norm(problem.velocities(found.x) - exact.velocities) < 1e-4 * size  # E over the flattest mode
+
+
+@pytest.mark.parametrize("rows", [0.0, np.inf], ids=["in bodies", "in rows"])
+def test_newtons_system_of_the_contacts_that_act(monkeypatch, rows):
+    """(6) with some E = 0 against the dense matrix."""
+    monkeypatch.setattr(scaled, "ROWS", rows)
+    monkeypatch.setattr(scaled, "DENSE", 0)
+    problem = scenes.pile(np.random.default_rng(0), 12).problem()
+    what = scale_problem(problem)
+    rng = np.random.default_rng(1)
+    C = [np.eye(block.shape[1]) + 0.1 * rng.normal(size=(*block.shape, block.shape[1])) for block in what.split(what.q)]
+    E = [rng.normal(size=part.shape) * (rng.uniform(size=len(part)) < 0.5)[:, None, None] for part in C]
+    b = rng.normal(size=len(what.q))
+    A = what.matrix.toarray()
+    dense = scaled.diagonal(C).toarray() + scaled.diagonal(E).toarray() @ A
+    assert sum(np.sum(~np.any(part, axis=(1, 2))) for part in E) > 3  # control: some contacts open
+    condition = np.linalg.cond(dense)
+    assert np.allclose(what.factorise(C, E)(b), np.linalg.solve(dense, b), rtol=1e-12 * condition, atol=1e-14 * condition)
+
+
+# -- in one compiled program ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", _small_problems())
+def test_the_compiled_stage_meets_the_certificate(name):
+    problem = _small_problems()[name]
+    found = on_device.solve_on_device(problem, tolerance=TOLERANCE, max_iterations=20_000)
+    assert found.converged and found.residual == problem.residual(found.impulses) <= TOLERANCE
+    assert problem.residual(np.zeros_like(problem.q)) > TOLERANCE  # control: there was something to do
+    again = on_device.solve_on_device(problem, tolerance=TOLERANCE, max_iterations=20_000)
+    assert np.array_equal(found.impulses, again.impulses)  # nothing depends on the order in which threads end
+
+
+def test_the_compiled_certificate_is_that_of_the_problem():
+    problem = _small_problems()["pile with contacts without friction"]
+    what = scale_problem(problem, form=False)
+    placed, counts = on_device.place(what)
+    x = np.abs(np.random.default_rng(0).normal(size=len(what.q)))
+    told = on_device.certificate(placed, x, placed.apply(x), counts)
+    assert float(told) == pytest.approx(what.residual(x), rel=1e-12)  # the same sums, rounded otherwise
+    assert told > 1e-3  # control: x is no solution
+
+
+def test_rows_of_any_length_are_summed():
+    rng = np.random.default_rng(0)
+    lengths = [0, 1, 8, 31, 32, 33, 1000, 3000]  # of more than 32² entries: two levels of sums
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    columns = np.concatenate([rng.choice(4000, n, replace=False) for n in lengths])
+    matrix = sparse.csr_matrix((rng.normal(size=len(rows)), (rows, columns)), (len(lengths), 4000))
+    made, x = on_device.ragged(matrix), rng.normal(size=4000)
+    assert len(made.sums) == 2 and np.allclose(made @ x, matrix @ x, rtol=0, atol=1e-12)  # 3000 terms of size 1, rounded
+    assert made.values.size < 3 * matrix.nnz  # memory follows the entries, not the longest row
+
+
+def test_memory_is_proportional_to_the_contacts():
+    each = []
+    for across in (3, 6):
+        problem = scenes.packing(np.random.default_rng(0), across, across)
+        placed, _ = on_device.place(scale_problem(problem, form=False))
+        each.append(sum(leaf.nbytes for leaf in jax.tree.leaves(placed)) / len(problem.friction))
+    assert each[1] < 1.2 * each[0], each  # 8 times the bodies; W itself would be 8 times as large for each contact
+
+
+def test_what_cannot_be_run_is_refused():
+    problem = _small_problems()["stack"]
+    with pytest.raises(InputError, match="choose 'gpu' or 'cpu'"):
+        on_device.solve_on_device(problem, device="tpu")
+    if not any(device.platform == "gpu" for device in jax.devices()):
+        with pytest.raises(InputError, match="there is no gpu that JAX can use here"):
+            on_device.solve_on_device(problem, device="gpu")
+
+
+def test_a_tolerance_that_is_missed_is_told():
+    problem = _small_problems()["packing"]
+    found = on_device.solve_on_device(problem, tolerance=1e-8, max_iterations=50)
+    assert not found.converged and found.residual > 1e-8 and found.iterations == 50
+    assert replace(problem, q=0 * problem.q).residual(np.zeros_like(problem.q)) == 0  # control: nothing to do is no miss
+
+
+@pytest.mark.skipif(FOLDER is None, reason="CAROM_FRICTION_DATA names a folder of contact problems (*.npz)")
+@pytest.mark.parametrize("file", sorted(Path(FOLDER or "/nowhere").glob("*.npz")), ids=lambda file: file.stem)
+def test_problems_of_real_scenes_by_the_compiled_stage(file):
+    data = np.load(file)
+    W = sparse.csr_matrix((data["W_data"], data["W_indices"], data["W_indptr"]), data["W_shape"])
+    problem = FrictionProblem.from_delassus(W, data["q"], data["mu"])
+    assert on_device.solve_on_device(problem, tolerance=TOLERANCE, max_iterations=20_000).converged
