@@ -22,6 +22,7 @@ from carom.cli.terminal import (
     FAILED,
     INTERRUPTED,
     OK,
+    after_the_run,
     console,
     end_of_run,
     fail,
@@ -133,6 +134,8 @@ def run(
     rule: Annotated[
         str | None,
         typer.Option(
+            "--rule",
+            "--method",
             help=f"The discrete Lagrangian, or a timestepping method: {RULE_HELP}. By default what suits the model.",
             show_default=False,
         ),
@@ -191,17 +194,17 @@ def run(
             )
     except CaromError as error:
         fail(str(error), BAD_INPUT)
-    summary = plain(
-        {**solution.summary(), "model": model, "rule": rule, "simultaneous": simultaneous, "params": lists(solution.params)}
-    )
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        from carom.report.tables import outcome
+    with after_the_run(out):
+        about = {"model": model, "rule": rule, "simultaneous": simultaneous, "params": lists(solution.params)}
+        summary = plain({**solution.summary(), **about})
+        if as_json:
+            typer.echo(json.dumps(summary, allow_nan=False))
+        else:
+            from carom.report.tables import outcome
 
-        console().print(outcome(solution, rule))
-    if out is not None:
-        write(out, solution, summary, quiet=as_json)
+            console().print(outcome(solution, rule))
+        if out is not None:
+            write(out, solution, summary, quiet=as_json)
     if page is not None:
         page.wait()
     end_of_run(solution.status)
@@ -251,7 +254,11 @@ def sweep(
     steps: Annotated[int | None, typer.Option(help="Number of steps.", show_default=False)] = None,
     rule: Annotated[
         str | None,
-        typer.Option(help=f"The discrete Lagrangian, or a timestepping method: {RULE_HELP}. By default what suits the model."),
+        typer.Option(
+            "--rule",
+            "--method",
+            help=f"The discrete Lagrangian, or a timestepping method: {RULE_HELP}. By default what suits the model.",
+        ),
     ] = None,
     simultaneous: Annotated[str, typer.Option(help="Contacts that close at once: reflections or impulse.")] = "reflections",
     workers: Annotated[int | None, typer.Option(help="Processes; by default one per core.", show_default=False)] = None,
@@ -289,7 +296,10 @@ def sweep(
     except OSError as error:
         fail(f"writing to {out} failed: {error}", FAILED)
     except KeyboardInterrupt:
-        fail(f"stopped; what is done is in {out}, and the same command goes on", INTERRUPTED)
+        done = (
+            f"what is done is in {out}, and the same command goes on" if out is not None and out.exists() else "nothing is done yet"
+        )
+        fail(f"stopped; {done}", INTERRUPTED)
     counts = Counter(dataset["status"].values.ravel().tolist())
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.most_common())
     size = dataset["status"].size
@@ -317,20 +327,20 @@ def convergence(
 
     Free flight, rest and accumulating impacts of [schindler2014, §4], a mass on a spring and a growing load.
     """
-    from rich.progress import track
-
     from carom.papers import studies
     from carom.papers.convergence import order_table, plot_convergence
+    from carom.running.progress import Bar
 
     try:
         folder(out)
     except ValueError as error:
         fail(str(error), BAD_INPUT)
     total = len(studies.methods(range(1, degrees + 1))) * len(studies.problems())
-    silent = no_progress or not sys.stderr.isatty()
-    work = studies.convergence(range(1, degrees + 1))
-    bar = track(work, "measuring", total, console=console(stderr=True), transient=True, disable=silent)
-    measured = list(bar)
+    measured = []
+    with Bar(False if no_progress else None) as bar:
+        for one in studies.convergence(range(1, degrees + 1)):
+            measured.append(one)
+            bar.update(len(measured) / total, "measuring", len(measured))
     numbers = plain([studies.as_numbers(m) for m in measured])
     plot_convergence(measured, out / "convergence.png")
     (out / "convergence.json").write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n")

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,9 +104,19 @@ def _made(
 
 
 def _one_by_one(tasks: Sequence[Any], _: int) -> Iterator[tuple[Any, Any, Path]]:
+    clock = time.perf_counter()
     for number, (exhibit, full, drawn, _) in enumerate(tasks, 1):
-        note(f"{number}/{len(tasks)}  {exhibit.key}: {exhibit.title}")
+        note(f"{number}/{len(tasks)}  {exhibit.key}: {exhibit.title}{_ahead(number - 1, len(tasks), clock)}")
         yield exhibit, exhibit.make(full, drawn), drawn
+
+
+def _ahead(done: int, count: int, clock: float) -> str:
+    """How fast it goes, and how long it will take; exhibits differ, so in round numbers."""
+    seconds = time.perf_counter() - clock
+    if not 0 < done < count:
+        return ""
+    left = seconds / done * (count - done)
+    return f"  ({60 * done / seconds:.2g}/min, about {f'{left:.0f} s' if left < 90 else f'{left / 60:.0f} min'} left)"
 
 
 def _side_by_side(tasks: Sequence[Any], workers: int) -> Iterator[tuple[Any, Any, Path]]:
@@ -113,7 +124,7 @@ def _side_by_side(tasks: Sequence[Any], workers: int) -> Iterator[tuple[Any, Any
     families: dict[str, list[Any]] = {}
     for task in tasks:
         families.setdefault(task[0].family or task[0].key, []).append(task)
-    spawn, done = multiprocessing.get_context("spawn"), 0
+    spawn, done, clock = multiprocessing.get_context("spawn"), 0, time.perf_counter()
     with concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawn, initializer=_in_silence) as pool:
         waiting = {}
         for several in sorted(families.values(), key=len, reverse=True):
@@ -122,7 +133,7 @@ def _side_by_side(tasks: Sequence[Any], workers: int) -> Iterator[tuple[Any, Any
             for future in concurrent.futures.as_completed(waiting):
                 for (exhibit, _, drawn, _), rows in zip(waiting[future], future.result(), strict=True):
                     done += 1
-                    note(f"{done}/{len(tasks)}  {exhibit.key}: {exhibit.title}")
+                    note(f"{done}/{len(tasks)}  {exhibit.key}: {exhibit.title}{_ahead(done, len(tasks), clock)}")
                     yield exhibit, rows, drawn
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from carom.cli.parsing import build_model
-from carom.cli.terminal import BAD_INPUT, FAILED, console, end_of_run, fail, lists, plain
+from carom.cli.terminal import BAD_INPUT, FAILED, after_the_run, console, end_of_run, fail, lists, plain
 from carom.cli.watching import watched_world
 from carom.cli.writing import check_out, is_file
 
@@ -45,15 +45,16 @@ def run_scene(
             run = scene.solve(**options)
     except (CaromError, ValueError) as error:
         fail(str(error), BAD_INPUT)
-    summary = plain({**run.summary(), "model": name, "params": lists(_values(name, settings))})
-    if as_json:
-        typer.echo(json.dumps(summary, allow_nan=False))
-    else:
-        from carom.report.tables import world_outcome
+    with after_the_run(out):
+        summary = plain({**run.summary(), "model": name, "params": lists(_values(name, settings))})
+        if as_json:
+            typer.echo(json.dumps(summary, allow_nan=False))
+        else:
+            from carom.report.tables import world_outcome
 
-        console().print(world_outcome(run))
-    if out is not None:
-        _write(out, scene, run, summary, as_json)
+            console().print(world_outcome(run))
+        if out is not None:
+            _write(out, scene, run, summary, as_json)
     if page is not None:
         page.wait()
     end_of_run(run.status)

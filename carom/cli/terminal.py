@@ -1,8 +1,12 @@
 """What the commands share: exit codes, messages on the terminal, folders, and plain data."""
 
+import codecs
 import math
 import os
 import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,10 +22,39 @@ def console(stderr: bool = False) -> Any:
 
 
 def speak_plainly() -> None:
-    """A terminal that knows only ASCII gets question marks for what it cannot show, and no traceback."""
+    """A terminal that knows only ASCII gets the nearest it can show (us for µs, theta for θ), and no traceback."""
+    codecs.register_error("carom.nearest", lambda error: ("".join(map(_nearest, error.object[error.start : error.end])), error.end))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="carom.nearest")
+
+
+_SIGNS = {
+    "·": ".",
+    "×": "x",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "…": "...",
+    "≤": "<=",
+    "≥": ">=",
+    "±": "+-",
+    "→": "->",
+    "√": "sqrt ",
+    "∂": "d",
+}
+_SIGNS |= {"µ": "u", "‘": "'", "’": "'", "“": '"', "”": '"'}
+
+
+def _nearest(sign: str) -> str:
+    """In ASCII: θ is theta, ² is ^2, é is e; a question mark for what has no such thing."""
+    if sign in _SIGNS:
+        return _SIGNS[sign]
+    name = unicodedata.name(sign, "")
+    if name.startswith("GREEK SMALL LETTER "):
+        return name.split()[3].lower()
+    found = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore").decode()
+    return ("^" if "SUPERSCRIPT" in name else "") + found if found else "?"
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -35,6 +68,17 @@ def end_of_run(status: Any) -> None:
         fail(status.message, FAILED)
     if status.name == "interrupted":
         fail(status.message, INTERRUPTED)
+
+
+@contextmanager
+def after_the_run(out: Path | None) -> Iterator[None]:
+    """Ctrl-C once the steps are done, while the results are summed up and written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        there = out is not None and (out.is_file() or (out.is_dir() and any(out.iterdir())))
+        told = f"what was ready is in {out}" if there else "nothing is written"
+        fail(f"stopped after the last step, before the results were ready; {told}", INTERRUPTED)
 
 
 def note(message: str) -> None:

@@ -17,7 +17,8 @@ from carom.results.labels import momentum_labels
 CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size
 MANY = 8  #           curves in one panel
-MOST_NUMBERS = 1_000_000  # kept of what goes on and on
+MOST_NUMBERS = 1_000_000  # kept of what goes on and on,
+LEAST_FRAMES = 900  #        but never fewer frames: what is computed in advance must not push out what is seen now
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +169,9 @@ class Footage:
             hit_names=self.hit_names[m:],
         )
 
-    def recent(self, most: int = MOST_NUMBERS) -> "Footage":
+    def recent(self, most: int | None = None) -> "Footage":
         """So much of the end that it fits; what plays for hours would fill any memory."""
-        frames = max(2, most // max(self.numbers, 1))
+        frames = max(LEAST_FRAMES, MOST_NUMBERS // max(self.numbers, 1)) if most is None else max(2, most // max(self.numbers, 1))
         return self if len(self.t) <= 2 * frames else self.since(len(self.t) - frames)
 
     def until(self, now: float) -> "Footage":

@@ -8,6 +8,7 @@ from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from carom.drawing import film_of_run
 from carom.errors import InputError
 from carom.live.kept_pages import MadePage, keep, kept, key_of
 from carom.live.knobs import Knob, arguments_of, knobs_of
-from carom.live.world_ground import make
+from carom.live.turned import make
 from carom.live.world_parts import world_knobs
 from carom.methods.timestepping.moreau import MoreauJean
 from carom.models import SCENES
@@ -32,24 +33,35 @@ STEPS, LONG = 400, 2800  #     of each run of a model, and of one in which littl
 DULL = 4  #                   impacts: with fewer than that, little happens
 FRAMES, STATES = 300, 150  #  of the film of a model; states that are kept of each run of a world
 FIRST = ("restitution", "friction", "gravity", "angle", "size", "radius", "length", "mass")  # what one likes to change most
-# What one likes to change most of these; none of it makes another System, which would be compiled anew for every value. Dominoes
-# that bounce off each other take minutes: they have a choice of how the first is pushed.
+# What one likes to change most of these; none of it makes another System, which would be compiled anew for every value. Of scenes,
+# what decides how they go: a house of cards does not bounce, but it slides apart. Dominoes that bounce take minutes.
 CHOSEN = {
     "bars": ("densities 2",),
     "beam": ("modulus",),
     "beam_pair": ("modulus",),
     "rigid_body": ("spin 3", "gravity"),
     "dominoes": ("push",),
+    "card_house": ("friction",),
+    "arch": ("friction",),
+    "newtons_cradle": ("lifted",),
+    "rattleback": ("spin",),
+    "tippe_top": ("spin",),
+    "euler_disk": ("tilt",),
+    "grain_column": ("friction",),
+    "chain_over_peg": ("friction",),
 }
 LARGEST = 6_000_000  #        bytes of a page: a larger one gets one choice less
 AXES, WORLD_AXES = 2, 1  #    numbers to choose, of a model and of a world: three values of each
 FILM, WORLD_WORK = 300, 4.0  # pixels of a film on a card; how much longer a page of a world takes than one of a model
 
 
+def _knobs(name: str, factory: Callable[..., Any]) -> dict[str, Knob]:
+    return world_knobs(factory, factory().world) if name in SCENES else knobs_of(factory, factory().params)
+
+
 def axes_of(name: str, factory: Callable[..., Any]) -> dict[str, list[Any]]:
-    """A number or two of a model with three values each, its own in the middle; those that it refuses are left out."""
-    world = name in SCENES
-    knobs = world_knobs(factory, factory().world) if world else knobs_of(factory, factory().params)
+    """A number or two of a model with three values each, its own among them; those that it refuses are left out."""
+    world, knobs = name in SCENES, _knobs(name, factory)
     order = CHOSEN.get(name) or sorted(knobs, key=lambda key: (FIRST.index(key) if key in FIRST else len(FIRST), key))
     found: dict[str, list[Any]] = {}
     for key in order:
@@ -105,8 +117,8 @@ def write_page(
     home: str | None = None,
     watch: Callable[[float], None] = lambda share: None,
 ) -> tuple[Any, Any, int]:
-    """The page of a model or a scene; what stands in the middle of its grid, its run, and how many runs there are. Values at which
-    it cannot start are left out: that is found out by running it. `watch` is told how much of the work is done."""
+    """The page of a model or a scene; what it shows at first, the run of it, and how many runs there are. Values at which it cannot
+    start are left out: that is found out by running it. `watch` is told how much of the work is done."""
     clock, axes, made, refused = time.perf_counter(), axes_of(name, factory), {}, set()
     grid = list(product(*axes.values()))
     for number, values in enumerate(grid):
@@ -117,27 +129,39 @@ def write_page(
             refused.add(values)
     watch(len(grid) / (len(grid) + 1))
     axes = without(axes, refused)
-    own = tuple(axis[len(axis) // 2] for axis in axes.values())
-    count = f"{len(made)} run{'' if len(made) == 1 else 's'}"
-    took = time.perf_counter() - clock
-    note = f"{count}, computed in {took:.2g} s. " if took < 100 else f"{count}, computed in {took / 60:.1f} min. "
-    note += f"With carom play {name} it is computed as you watch, at any value."
+    knobs = _knobs(name, factory)
+    first = {key: knobs[key].value if knobs[key].value in axis else axis[len(axis) // 2] for key, axis in axes.items()}
+    own = tuple(first.values())
+    took = (time.perf_counter() - clock) / max(len(made), 1)
     reports = {values: _page(made[values][1]) for values in product(*axes.values())}
     about = made[own][0].about
-    while _written(path, name, about, axes, reports, home, note) > LARGEST and sum(len(axis) > 1 for axis in axes.values()) > 1:
-        last = [key for key, axis in axes.items() if len(axis) > 1][-1]
-        axes[last] = [own[list(axes).index(last)]]  # one choice less
+    while _written(path, name, about, axes, reports, home, took, first) > LARGEST:
+        choices = [key for key, axis in axes.items() if len(axis) > 1]
+        if len(choices) < 2:
+            break
+        axes[choices[-1]] = [first[choices[-1]]]  # one choice less
     return *made[own], len(list(product(*axes.values())))
 
 
 def _written(
-    path: Path, name: str, about: str, axes: dict[str, list[Any]], reports: dict[Any, str], home: str | None, note: str
+    path: Path,
+    name: str,
+    about: str,
+    axes: dict[str, list[Any]],
+    reports: dict[Any, str],
+    home: str | None,
+    each: float,
+    first: dict[str, Any],
 ) -> int:
-    """Write the page with the runs at these values; how large it has become."""
+    """Write the page with the runs at these values, `each` of which took so many seconds; how large it has become."""
     choices = {key: axis for key, axis in axes.items() if len(axis) > 1}  # one value is no choice
     numbers = product(*(range(len(axis)) for axis in choices.values()))
     pages = {n: reports[values] for n, values in zip(numbers, product(*axes.values()), strict=True)}
-    return write_choices(path, name, about, choices, pages, home, note).stat().st_size
+    took, count = each * len(pages), f"{len(pages)} run{'' if len(pages) == 1 else 's'}"
+    note = f"{count}, computed in {took:.2g} s. " if took < 100 else f"{count}, computed in {took / 60:.1f} min. "
+    note += f"With carom play {name} it is computed as you watch, at any value."
+    shown = {key: first[key] for key in choices}
+    return write_choices(path, name, about, choices, pages, home, note, shown).stat().st_size
 
 
 def without(axes: dict[str, list[Any]], refused: set[tuple[Any, ...]]) -> dict[str, list[Any]]:
@@ -206,8 +230,9 @@ def _made(folder: Path, name: str, factory: Callable[..., Any], key: str, watch:
 
 
 def _card(page: MadePage) -> str:
-    name, still_one = html.escape(page.name), ""
+    name, at, still_one = html.escape(page.name), html.escape(quote(page.name)), ""
     if page.picture.endswith(".gif"):
-        still_one = f'<source media="(prefers-reduced-motion: reduce)" srcset="{name}.png">'
-    image = f'<picture>{still_one}<img src="{page.picture}" alt="" loading="lazy" width="320" height="200"></picture>'
-    return f'<li><a href="{name}.html">{image}<b>{name}</b></a> {html.escape(page.about)}</li>'
+        still_one = f'<source media="(prefers-reduced-motion: reduce)" srcset="{at}.png">'
+    seen = html.escape(quote(page.picture))
+    image = f'<picture>{still_one}<img src="{seen}" alt="" loading="lazy" width="320" height="200"></picture>'
+    return f'<li><a href="{at}.html">{image}<b>{name}</b></a> {html.escape(page.about)}</li>'

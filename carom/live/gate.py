@@ -7,10 +7,12 @@ it was, and refuses to serve otherwise.
 """
 
 import contextlib
+import errno
 import hmac
 import http
 import io
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -90,6 +92,7 @@ def _add(response: Any) -> None:
 def open_server(gate: Gate, host: str, port: int) -> Any:
     """A viser server behind the gate. Nothing is printed: carom says the address, with the token."""
     viser = need_viser()
+    _check_place(host, port)
     with _starting, _gated(gate), contextlib.redirect_stdout(io.StringIO()):
         server = viser.ViserServer(host=host, port=port, verbose=False)
     if not gate.installed:
@@ -99,6 +102,24 @@ def open_server(gate: Gate, host: str, port: int) -> Any:
         )
     server.request_share_url = lambda *_, **__: None  # a client may ask for a tunnel through somebody's server: there is none
     return server
+
+
+def _check_place(host: str, port: int) -> None:
+    """Whether one can listen there: viser tries a thousand ports after the one that was asked for, and then waits for ever."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a page that was just closed is in no way
+            probe.bind(place)
+            probe.listen()
+    except socket.gaierror as error:
+        raise InputError(f"there is no machine {host!r}: host is an address of this one, such as 127.0.0.1 or 0.0.0.0") from error
+    except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise InputError(f"{host!r} is no address of this machine: 127.0.0.1 is for itself alone, 0.0.0.0 for all") from error
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(f"port {port} is taken by another program: choose another one, or 0 for any that is free") from error
+        raise InputError(f"a page cannot be served at {host}, port {port}: {error.strerror}") from error
 
 
 @contextlib.contextmanager

@@ -175,7 +175,7 @@ class Ground(ABC):
     # -- hands -------------------------------------------------------------------------------------------------------
 
     def pull(self, body: int, grab: np.ndarray | None, target: np.ndarray | None) -> None:
-        """A hand holds a body at `grab` and is at `target`; None when it lets go."""
+        """A hand holds a body at `grab` and is at `target`; None when it lets go. What is taken hold of plays."""
         with self.lock:
             held, self.hand = self.hand, None if grab is None or target is None else (body, grab, target)
             for player in self.players:
@@ -184,6 +184,8 @@ class Ground(ABC):
                 for take, player in zip(self.takes, self.players, strict=True):
                     take.back_to(player.now)
                 self._show()
+                for player in self.players:
+                    player.play(True)
 
     def add_body(self, shape: str, size: float | None = None) -> None:
         """One more body of a shape of `shapes`, where the kind of ground can take one."""

@@ -1,5 +1,6 @@
 """The page: viser's server behind the gate, a stage and a panel, and a clock that moves them."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from carom.live.player import ALL, Player
 from carom.live.served import ServedPage
 from carom.live.stage import Stage
 
-CHARTS = 8  # of the panel, a second
+CHARTS = 8  #  of the panel, a second
+FREE = 0.65  # of the width of a page: beside the panel
+SIDES = (-0.7, 0.3)  # where two stages stand, by their distance: the panel lies over the right of the page
 
 
 class LivePage(ServedPage):
@@ -39,7 +42,9 @@ class LivePage(ServedPage):
         self.plain = plain
         if plain:
             self._dim()
-        self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side
+        self.cast: Callable[[], list[Player]] = lambda: [player]  # one player, or two side by side,
+        self.names: Callable[[], tuple[str, ...]] = tuple  #        and what they are then called
+        self._named: tuple[str, ...] = ()
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
         self.stages: list[Stage] = []
         self._set_stages()
@@ -61,7 +66,7 @@ class LivePage(ServedPage):
         low, high = stage.low, stage.high
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
         if self.player.growing:  # nobody knows yet where it goes
-            away = (1.3 if self.player.follow == ALL else 2.0) * away
+            away = (1.0 if self.player.follow == ALL else 2.0) * away
         side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
         right = np.cross(-side, [0.0, 0.0, 1.0])
         middle = middle + 0.15 * away * right / np.linalg.norm(right)  # the panel lies over the right of the page
@@ -90,14 +95,39 @@ class LivePage(ServedPage):
         for i, player in enumerate(players):
             if i < len(self.stages) and self.stages[i].knows(player.footage):
                 continue
+            aside = np.zeros(3)
             for old in self.stages[i : i + 1]:
+                aside = old.aside
                 old.remove()
-            aside = 1.15 * float(np.ptp(np.stack(players[0].footage.box()), axis=0)[0]) + 0.5 * self.stages[0].reach if i else 0.0
-            self.stages[i : i + 1] = [Stage(self.server.scene, player.footage, f"/motion-{i}", aside)]
+            self.stages[i : i + 1] = [Stage(self.server.scene, player.footage, f"/motion-{i}")]
+            self.stages[i].aside = aside
             if self.drag is not None:
                 self.stages[i].on_drag(self.drag)
         while len(self.stages) > len(players):
             self.stages.pop().remove()
+        self._set_apart()
+
+    def _set_apart(self) -> None:
+        """Two stages stand to the left and to the right of where one would stand, each with its name above it."""
+        names = self.names()
+        if names == self._named:
+            return
+        low, high = self.player.footage.box()
+        wide, reach = float((high - low)[0]), self.stages[0].reach
+        gap = 1.15 * wide + 0.5 * reach
+        if self._named:
+            self.server.scene.remove_by_name("/names")
+        for stage, name, side in zip(self.stages, names, SIDES, strict=False):
+            stage.aside = np.array([side * gap, 0.0, 0.0])
+            above = stage.aside + np.array([*(0.5 * (low + high))[:2], high[2] + 0.15 * reach])
+            self.server.scene.add_label(f"/names/{'left' if side < 0 else 'right'}", name, position=tuple(above))
+        if not names:
+            self.stages[0].aside = np.zeros(3)
+        elif not self._named:
+            for client in self.server.get_clients().values():
+                with contextlib.suppress(AssertionError):  # it has not yet said where it looks from
+                    _step_back(client.camera, gap + wide)
+        self._named = names
 
     # -- the clock ---------------------------------------------------------------------------------------------------
 
@@ -140,12 +170,13 @@ class LivePage(ServedPage):
         self.frames += 1
 
     def _follow(self) -> None:
-        """What is followed stays where it was at the start; all the rest moves."""
-        player, away = self.player, np.zeros(3)
-        if player.follow is not None:
-            away = player.footage.centre(player.follow, player.now) - self._home(player.follow)
-            away[2] = 0.0  # up and down is what one wants to see
-        for stage in self.stages:
+        """What is followed stays where it was at the start; all the rest moves. Of two that are side by side each is followed."""
+        body = self.player.follow
+        for player, stage in zip(self.cast(), self.stages, strict=False):
+            away = np.zeros(3)
+            if body is not None:
+                away = player.footage.centre(body, player.now) - self._home(body)
+                away[2] = 0.0  # up and down is what one wants to see
             stage.shift(away)
 
     def _home(self, body: int) -> np.ndarray:
@@ -158,3 +189,12 @@ class LivePage(ServedPage):
 
     def __repr__(self) -> str:
         return f"<a live page of {self.player.footage.name!r}: {self.address}>"
+
+
+def _step_back(camera: Any, wide: float) -> None:
+    """So far that so much is seen; who stands far enough already stays."""
+    there, eye = np.asarray(camera.look_at), np.asarray(camera.position)
+    seen = 2 * np.linalg.norm(eye - there) * np.tan(camera.fov / 2) * FREE * camera.image_width / max(camera.image_height, 1)
+    if seen < wide:
+        camera.position = there + (eye - there) * wide / seen
+        camera.look_at = there

@@ -18,6 +18,8 @@ NOBODY, EVERYTHING = "nothing", "everything"
 FEW = 200  # bodies to choose from
 STROKES = ("#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#777777")
 NOW = "#d9480f"
+STEADY = 1e-3  # of its value: what changes by less is drawn by its change, or every number at the axis would be the same
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Panel:
@@ -71,7 +73,7 @@ class Panel:
             gui.add_button("Film").on_click(self._film)
 
     def _chart(self, curves: Curves) -> Any:
-        t, lines = thinned(curves)
+        title, t, lines = readable(curves)
         series: list[dict[str, Any]] = [{"label": "t"}]
         for k, name in enumerate(lines):
             series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
@@ -79,7 +81,7 @@ class Panel:
         return self.gui.add_uplot(
             (t, *lines.values(), _marked(t, lines, t[0])),
             tuple(series),
-            title=curves.title,
+            title=title,
             scales=scales_of(lines),
             legend={"show": len(lines) > 1},
             aspect=1.9,
@@ -117,7 +119,7 @@ class Panel:
             return
         finally:
             told.remove()
-        event.client.send_file_download("motion.gif", content)
+        event.client.send_file_download("motion.gif", content, save_immediately=True)
 
     # -- what a person sees ------------------------------------------------------------------------------------------
 
@@ -139,10 +141,12 @@ class Panel:
         if self.status.value != text:
             self.status.value = text
         for i, chart in self.charts:
-            t, lines = thinned(player.footage.curves[i])
+            title, t, lines = readable(player.footage.curves[i])
             scales = scales_of(lines)
             if chart.scales != scales:
                 chart.scales = scales
+            if chart.title != title:
+                chart.title = title
             chart.data = (t, *lines.values(), _marked(t, lines, player.now))
 
 
@@ -154,6 +158,19 @@ def thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         kept = np.unique(np.searchsorted(t, envelope(t, first, CURVE_POINTS // 2)[0]).clip(0, len(t) - 1))
         return t[kept], {name: y[kept] for name, y in curves.lines.items()}
     return (t, dict(curves.lines)) if len(t) > 1 else (np.repeat(t, 2), {n: np.repeat(y, 2) for n, y in curves.lines.items()})
+
+
+def readable(curves: Curves) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
+    """What is written above a chart, and what is drawn: lines that hardly leave the value at which all of them start (an energy
+    that is conserved) by how far they do, in powers of ten."""
+    t, lines = thinned(curves)
+    first = float(next(iter(lines.values()))[0])
+    away = max(float(np.max(np.abs(y - first))) for y in lines.values())
+    if not 0 < away < STEADY * abs(first):
+        return (curves.title if away else f"{curves.title} = {first:.6g}"), t, lines
+    power = int(np.floor(np.log10(away)))
+    title = f"{curves.title}: change from {first:.4g}, in 10{str(power).translate(RAISED)}"
+    return title, t, {name: (y - first) / 10.0**power for name, y in lines.items()}
 
 
 def scales_of(lines: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -182,4 +199,4 @@ def _picture(event: Any) -> None:
         seen = client.get_render(client.camera.image_height, client.camera.image_width, timeout=20.0)
         file = io.BytesIO()
         Image.fromarray(seen).save(file, "png")
-        client.send_file_download("motion.png", file.getvalue())
+        client.send_file_download("motion.png", file.getvalue(), save_immediately=True)

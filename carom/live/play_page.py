@@ -13,7 +13,7 @@ from carom.live.footage import Curves
 from carom.live.ground import Ground
 from carom.live.knobs import STEPS, SUITS, Knob
 from carom.live.live_page import LivePage
-from carom.live.panel import STROKES, scales_of, thinned
+from carom.live.panel import STROKES, readable, scales_of
 
 NONE = "none"
 
@@ -26,6 +26,7 @@ class PlayPage:
         title = f"carom play {ground.name}"
         self.page = LivePage(ground.player, title=title, host=host, port=port, films=ground.film, plain=plain)
         self.page.cast = lambda: ground.players
+        self.page.names = lambda: names_of_both(ground) if len(ground.players) > 1 else ()
         self.page.drag = ground.pull
         for stage in self.page.stages:
             stage.on_drag(ground.pull)
@@ -58,10 +59,10 @@ class PlayPage:
         paces = {f"{s:g} × {ground.takes[0].model.dt:g}": s for s in STEPS}
         pace = gui.add_dropdown("dt", tuple(paces), initial_value=f"1 × {ground.takes[0].model.dt:g}")
         pace.on_update(lambda event: ground.choose(pace=paces[event.target.value]))
-        beside = gui.add_dropdown(
+        self.beside = gui.add_dropdown(
             "beside it", (NONE, *ground.methods), initial_value=NONE, hint="the same start, done in another way"
         )
-        beside.on_update(lambda event: ground.choose(other=None if event.target.value == NONE else event.target.value))
+        self.beside.on_update(lambda event: ground.choose(other=None if event.target.value == NONE else event.target.value))
         gui.add_button("Restart").on_click(lambda _: ground.restart())
         gui.add_button("Save as a run").on_click(self._save)
         if ground.script() is not None:
@@ -106,7 +107,7 @@ class PlayPage:
                 self.both.visible = False
             return
         both = energies(self.ground)
-        t, lines = thinned(both)
+        title, t, lines = readable(both)
         if not self.both.visible:
             self.both.visible = True
         if self._names != tuple(lines):  # other methods
@@ -115,13 +116,13 @@ class PlayPage:
                 self._chart.remove()
             series: list[Any] = [{"label": "t"}]
             series += [{"label": name, "stroke": STROKES[k], "width": 1.5} for k, name in enumerate(lines)]
-            look: dict[str, Any] = {"title": both.title, "scales": scales_of(lines), "aspect": 1.7}
+            look: dict[str, Any] = {"title": title, "scales": scales_of(lines), "aspect": 1.7}
             with self.both:
                 self._chart = self.page.server.gui.add_uplot((t, *lines.values()), tuple(series), **look)
             self._drawn = len(both.t)
         elif len(both.t) != self._drawn:
             self._drawn = len(both.t)
-            self._chart.scales = scales_of(lines)
+            self._chart.title, self._chart.scales = title, scales_of(lines)
             self._chart.data = (t, *lines.values())
 
     def _save(self, event: Any) -> None:
@@ -159,14 +160,18 @@ class PlayPage:
         self.close()
 
 
+def names_of_both(ground: Ground) -> tuple[str, str]:
+    """What the two takes that are side by side are called."""
+    return ground.method, f"{ground.other} (again)" if ground.other == ground.method else str(ground.other)
+
+
 def energies(ground: Ground) -> Curves:
     """The energies of two takes at the times of the first."""
     one, two = (player.footage.curves[0] for player in ground.players[:2])
-    names = (ground.method, ground.other if ground.other != ground.method else f"{ground.other} (again)")
     y = np.interp(one.t, two.t, two.lines["energy"])
-    return Curves("energy of both", one.t, {str(names[0]): one.lines["energy"], str(names[1]): y})
+    return Curves("energy of both", one.t, dict(zip(names_of_both(ground), (one.lines["energy"], y), strict=True)))
 
 
 def _send(event: Any, name: str, content: bytes) -> None:
     with contextlib.suppress(KeyError):  # the client has gone
-        event.client.send_file_download(name, content, save_immediately=False)
+        event.client.send_file_download(name, content, save_immediately=True)

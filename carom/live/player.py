@@ -9,7 +9,8 @@ from carom.live.footage import Footage
 
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 ALL = -1  # to follow: the middle of everything that moves
-GLOW = 0.15  # seconds for which an impact is seen
+GLOW = 0.15  # seconds for which an impact is seen,
+FLASHES = 3  # if there are no more of them in a second of watching: what flashes more often harms (WCAG 2.3.1), and tells nothing
 THRIFT, HURRY = 0.3, 0.06  # seconds that footage is made to last while more of it is computed; while a hand waits for an answer
 
 
@@ -79,7 +80,8 @@ class Player:
             if self.growing:  # slower towards the end of what there is, instead of halting there until more has come
                 step = min(step, (self.end - self.now) * min(1.0, seconds / self.thrift))
             before, self.now = self.now, min(self.now + step, self.end)
-            if np.any((self.footage.hits > before) & (self.footage.hits <= self.now)):
+            early, last, late = np.searchsorted(self.footage.hits, [self.now - self.speed, before, self.now], side="right")
+            if last < late <= early + FLASHES:
                 self._glow = GLOW  # an impact is seen however many frames a second there are
             if self.now >= self.end and not self.growing:
                 self.playing = False

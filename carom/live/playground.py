@@ -2,33 +2,27 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from carom.errors import InputError
 from carom.live.ground import Ground
-from carom.live.knobs import arguments_of, derived, knobs_of, methods_for, written
+from carom.live.knobs import methods_for, written
 from carom.live.take import Take
+from carom.live.turned import ModelKnobs
 from carom.models.model import Model
 from carom.running.solve import solve
 
 
-class Playground(Ground):
-    """A model that plays."""
+class Playground(ModelKnobs, Ground):
+    """A model that plays. `known`: `factory` is the function of `carom.models` with this name, so that a script can call it."""
 
-    def __init__(self, name: str, factory: Callable[..., Model]):
-        self.factory = factory
-        model = factory()
-        if model.shape is None:
-            raise InputError(f"{name} has no picture to play with")
+    def __init__(self, name: str, factory: Callable[..., Model], known: bool = True):
+        self.known = known
         self.story: list[dict[str, Any]] = []  # the stretches of the first take, as they were asked for
-        knobs = knobs_of(factory, model.params)
-        self.derived = derived(factory, knobs)
-        self.by_hand: set[str] = set()  # what a person has set: of derived numbers only those are held
-        super().__init__(name, knobs, methods_for(model))
+        model = self._find_knobs(name, factory)
+        super().__init__(name, self.knobs, methods_for(model))
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -40,19 +34,7 @@ class Playground(Ground):
             self.by_hand.add(knob)
             super().turn(knob, value)
             self.by_hand = before if self.message else self.by_hand
-            params = self.takes[0].model.params
-            self.values |= {key: float(params[key]) for key in self.derived - self.by_hand if key in params}  # the others follow
-
-    def _told(self, values: dict[str, float] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What is not as it was: arguments of the model, and parameters."""
-        values = self.values if values is None else values
-        told = {k for k, v in values.items() if (k in self.by_hand if k in self.derived else v != self.knobs[k].value)}
-        return arguments_of(self.factory, {k: int(values[k]) if self.knobs[k].whole else values[k] for k in values if k in told})
-
-    def model(self, values: dict[str, float] | None = None) -> Model:
-        arguments, params = self._told(values)
-        model = self.factory(**arguments)
-        return replace(model, params={**model.params, **params})
+            self._follow(self.takes[0].model.params)
 
     def _take(self, method: str) -> Take:
         model = self.model()
@@ -70,7 +52,7 @@ class Playground(Ground):
         start = take.runs[-1]
         entry = {"t": float(start.t[0]), "q": start.q[0].tolist(), "p": start.p[0].tolist(), "steps": int(start.num_steps)}
         entry |= {"told": self._told(), "method": self.method, "dt": take.dt}
-        self.story = [old for old in self.story if old["t"] < entry["t"] - 1e-12] + [entry]
+        self.story = [_until(old, entry["t"]) for old in self.story if old["t"] < entry["t"] - 1e-12] + [entry]
 
     def last_stretch(self) -> Any:
         """All that was computed since something was changed by hand, as one run."""
@@ -107,10 +89,17 @@ class Playground(Ground):
     def film(self, path: str | Path) -> Any:
         return self.last_stretch().animate(path)
 
-    def script(self) -> str:
+    def script(self) -> str | None:
+        if not self.known:
+            return None  # how the model was made is not known here
         told = [(*entry["told"], entry["dt"], entry["steps"], entry["t"], entry["q"], entry["p"]) for entry in self.story]
         rows = ",\n    ".join(json.dumps(row) for row in told)
         return SCRIPT.format(name=self.name, rows=rows, method=written(self.method))
+
+
+def _until(entry: dict[str, Any], t: float) -> dict[str, Any]:
+    """A stretch as far as it was watched: what was computed ahead of a change has not happened."""
+    return entry | {"steps": min(entry["steps"], round((t - entry["t"]) / entry["dt"]))}
 
 
 SCRIPT = '''"""What was played with {name}: stretch after stretch, each from where the hand left it."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import sys
 import threading
 import webbrowser
 from typing import Any, Self
@@ -30,7 +31,8 @@ class ServedPage:
     @property
     def address(self) -> str:
         """What to open in a browser, with the token that lets one in."""
-        host = self.host if self.host not in ("0.0.0.0", "::") else "localhost"
+        host = self.host if self.host not in ("0.0.0.0", "::", "") else "localhost"
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
 
     @property
@@ -38,8 +40,9 @@ class ServedPage:
         return len(self.server.get_clients())
 
     def show(self) -> Self:
-        """Open the address in the browser of this machine."""
-        webbrowser.open(self.address)
+        """Open the address in the browser of this machine; where there is none, say it."""
+        if not webbrowser.open(self.address):
+            print(f"no browser was found on this machine: open {self.address}", file=sys.stderr)
         return self
 
     def wait(self) -> None:

@@ -33,12 +33,12 @@ class _Batch:
 class Stage:
     """One footage in a scene of viser, under the node `root`."""
 
-    def __init__(self, scene: Any, footage: Footage, root: str = "/motion", aside: float = 0.0):
+    def __init__(self, scene: Any, footage: Footage, root: str = "/motion"):
         self.scene, self.root, self.footage = scene, root, footage
         self.low, self.high = footage.box()
         self.reach = max(float(np.max(self.high - self.low)), 1e-6)
         self.struck = False
-        self.aside = np.array([aside, 0.0, 0.0])
+        self.aside = np.zeros(3)  # where it stands, beside another one
         self.frame = scene.add_frame(root, show_axes=False, position=tuple(self.aside))
         self.batches = [self._batch(group) for group in _alike(footage.solids)]
         self.loose = [(number, self._loose(piece, number)) for number, piece in enumerate(footage.loose)]

@@ -68,6 +68,7 @@ class Take:
         self.failed = not run.status.ok
         seen = footage_of(run, self.footage)
         self.footage = seen if self.footage is None else self.footage.recent().followed_by(seen)
+        self.runs = [old for old in self.runs if old.t[-1] >= self.footage.t[0]]  # what nobody can go back to is forgotten
         return run
 
     def become(self, model: Model) -> None:

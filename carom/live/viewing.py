@@ -1,14 +1,19 @@
-"""What `solution.view()`, `run.view()`, `world.view()`, `world.play()`, `carom view` and `carom play` open."""
+"""What `solution.view()`, `run.view()` and `world.view()` open, `carom.play()`, `model.play()` and `world.play()`, and the commands
+`carom view` and `carom play`."""
 
+import copy
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carom.bodies.march import march
 from carom.bodies.run import Settings, WorldRun
 from carom.bodies.world import World
+from carom.calls import nearest, public
 from carom.errors import InputError
 from carom.live.footage import of_solution
 from carom.live.ground import Ground
@@ -16,13 +21,22 @@ from carom.live.live_page import LivePage
 from carom.live.play_page import PlayPage
 from carom.live.player import Player
 from carom.live.playground import Playground
+from carom.live.rerun import ModelRerun, WorldRerun
 from carom.live.widget import Widget
 from carom.live.world_footage import of_world
 from carom.live.world_ground import WorldGround
 from carom.models import ALL, SCENES
+from carom.models.model import Model
+from carom.models.world_model import WorldModel
+from carom.report.html import fill_page
 from carom.report.worlds import report as report_world
 from carom.results.places import file_path
 from carom.results.store import load
+
+if TYPE_CHECKING:  # it needs anywidget
+    from carom.live.cell import PlayCell
+
+KNOBS = "For knobs in a notebook: pip install 'carom[notebook]', and start the kernel anew."
 
 
 def in_notebook() -> bool:
@@ -34,6 +48,17 @@ def in_notebook() -> bool:
 def in_a_cell(server: bool | None) -> bool:
     """A player in a notebook's cell, or a page? `server` says so, or else where one is."""
     return server is False or (server is None and in_notebook())
+
+
+def opened(page: Any, show: bool) -> Any:
+    """The page, in the browser if it is to be shown. A script that ends takes its page along: it is told how to stay."""
+    if not show:
+        return page
+    page.show()
+    typed = hasattr(sys, "ps1") or sys.flags.interactive or "IPython" in sys.modules
+    if not typed:
+        print(f"watch it: {page.address}\nThe page ends with this program: .wait() stays until Ctrl-C.", file=sys.stderr)
+    return page
 
 
 def view_solution(
@@ -54,7 +79,7 @@ def view_solution(
     if in_a_cell(server):
         return Widget.of(solution)
     page = LivePage(Player(of_solution(solution)), host=host, port=port, films=solution.animate, plain=plain)
-    return page.show() if show else page
+    return opened(page, show)
 
 
 def view_run(
@@ -71,7 +96,7 @@ def view_run(
         return Widget(report_world(run))
     films = None if run.film is None else run.animate
     page = LivePage(Player(of_world(run)), films=films, host=host, port=port, plain=plain)
-    return page.show() if show else page
+    return opened(page, show)
 
 
 def view_world(
@@ -102,23 +127,85 @@ def play_world(
     dt: float,
     num_steps: int = 2000,
     *,
+    server: bool | None = None,
     show: bool = True,
     host: str = "127.0.0.1",
     port: int = 0,
     plain: bool | None = None,
-) -> PlayPage:
+) -> "PlayPage | PlayCell | Widget":
     """Play with a world of one's own: a copy of it. `num_steps` is how long it usually runs; it says how fast one watches."""
-    return _play(WorldGround.of(world, dt, num_steps), show, host, port, plain)
+    play_as = Playing("world", WorldGround.maker(world, dt, num_steps), worlds=True)
+    return play_as.open(server, show, host, port, plain)
 
 
-def play(name: str, **options: Any) -> PlayPage:
-    """Play with a model or a scene, by its name."""
-    return _play(WorldGround(name, SCENES[name]) if name in SCENES else Playground(name, ALL[name]), **options)
+def play_model(
+    model: Model | WorldModel,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
+) -> "PlayPage | PlayCell | Widget":
+    """Play with a model as it is: a knob for each of its parameters, or for what every world has."""
+    worlds = isinstance(model, WorldModel)
+    made: Callable[[], Any] = (lambda: copy.deepcopy(model)) if worlds else (lambda: model)
+    return Playing(model.name, made, worlds).open(server, show, host, port, plain)
 
 
-def _play(ground: Ground, show: bool = True, host: str = "127.0.0.1", port: int = 0, plain: bool | None = None) -> PlayPage:
-    page = PlayPage(ground, host=host, port=port, plain=plain)
-    return page.show() if show else page
+@public
+def play(
+    what: str | Model | WorldModel | World,
+    *,
+    server: bool | None = None,
+    show: bool = True,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    plain: bool | None = None,
+) -> "PlayPage | PlayCell | Widget":
+    """Play with a model or a scene: `carom.play("star")` has a knob for every number of it; `carom.play(model)` for its parameters.
+
+    A page in the browser of this machine (extra `live`), computed as one watches. In a notebook a widget in the cell (extra
+    `notebook`): no server, the kernel may be anywhere, and the whole run is computed anew at every change; `.run` is that run.
+
+    - `server`: True for a page, False for a widget in a cell, wherever this is called.
+    - `show`, `host`, `port`, `plain`: see `view_solution`.
+    """
+    options: dict[str, Any] = {"server": server, "show": show, "host": host, "port": port, "plain": plain}
+    if isinstance(what, (Model, WorldModel)):
+        return play_model(what, **options)
+    if isinstance(what, World):
+        raise InputError("a world has no step that suits it: world.play(dt=…) says one")
+    known: dict[str, Any] = {**ALL, **SCENES}
+    if not isinstance(what, str) or what not in known:
+        raise InputError(f"there is no model {what!r} to play with{nearest(what, known)}; there are {', '.join(known)}")
+    return Playing(what, known[what], what in SCENES, known=True).open(*options.values())
+
+
+@dataclass(frozen=True)
+class Playing:
+    """What is to be played with: a name, and what makes it. `known`: it is the function of `carom.models` with this name."""
+
+    name: str
+    factory: Callable[..., Any]
+    worlds: bool
+    known: bool = False
+
+    def open(self, server: bool | None, show: bool, host: str, port: int, plain: bool | None) -> "PlayPage | PlayCell | Widget":
+        if in_a_cell(server):
+            return self._cell()
+        ground: Ground = (WorldGround if self.worlds else Playground)(self.name, self.factory, self.known)
+        page = PlayPage(ground, host=host, port=port, plain=plain)
+        return opened(page, show)
+
+    def _cell(self) -> "PlayCell | Widget":
+        """Knobs and the player; the player alone where that is all there is to be had."""
+        rerun = (WorldRerun if self.worlds else ModelRerun)(self.name, self.factory)
+        try:
+            from carom.live.cell import PlayCell
+        except ImportError:
+            return Widget(fill_page(rerun.contents()), note=KNOBS)
+        return PlayCell(rerun)
 
 
 def view_file(path: str | Path, **options: Any) -> LivePage:

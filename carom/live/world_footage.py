@@ -131,17 +131,9 @@ def _depths(run: WorldRun) -> np.ndarray:
 
 
 def _strings(run: WorldRun) -> tuple[Loose, ...]:
-    """A line for each distance and rope; a run from a file has none."""
-    if run.scene is None:
-        return ()
-    found = []
-    for joint in run.scene.joints.all:
-        if joint.kind not in ("distance", "rope"):
-            continue
-        ends = [run.x[:, i] + quaternions.matrix(run.q[:, i]) @ at for i, at in ((joint.a, joint.at_a), (joint.b, joint.at_b))]
-        points = np.stack(ends, axis=1)
-        found.append(Loose(joint.name, -1, "line", upright(points[..., :2]) if run.dim == 2 else points))
-    return tuple(found)
+    """A line for each distance and rope."""
+    lines = [(string.name, string.ends(run.x, run.q)) for string in run.strings]
+    return tuple(Loose(name, -1, "line", upright(points[..., :2]) if run.dim == 2 else points) for name, points in lines)
 
 
 def _forces(run: WorldRun, flat: bool) -> Forces:

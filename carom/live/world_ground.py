@@ -12,51 +12,49 @@ import numpy as np
 from carom.bodies.described import check_run
 from carom.bodies.world import World
 from carom.live.ground import Ground
-from carom.live.knobs import SUITS, arguments_of
+from carom.live.knobs import SUITS
 from carom.live.player import ALL, natural_speed
-from carom.live.world_parts import SHAPES, Addition, alike, changed, usual, world_knobs
+from carom.live.turned import WorldKnobs
+from carom.live.world_parts import SHAPES, Addition, alike, usual
 from carom.live.world_take import WorldTake
 from carom.models.world_model import WorldModel
 
 BESIDE = {SUITS: 1.0, "half of dt": 0.5, "a quarter of dt": 0.25, "twice dt": 2.0}  # what can be compared, times the step
 
 
-class WorldGround(Ground):
+class WorldGround(WorldKnobs, Ground):
     """A world that plays. `factory` makes it, from its start, as often as it is asked for."""
 
     follow = ALL
 
     def __init__(self, name: str, factory: Callable[..., WorldModel], known: bool = True):
-        self.factory, self.known = factory, known
-        model = factory()
+        self.known = known
+        model = self._find_knobs(factory)
         self.size, self.density = usual(model.world)
         self.shapes = tuple(SHAPES[model.world.dim])
         self._count = len(model.world.bodies)
-        super().__init__(name, world_knobs(factory, model.world), BESIDE, natural_speed(model.dt * model.num_steps))
+        super().__init__(name, self.knobs, BESIDE, natural_speed(model.dt * model.num_steps))
 
     @classmethod
     def of(cls, world: World, dt: float, num_steps: int = 2000) -> "WorldGround":
         """A world of one's own, which stays as it is: a copy plays."""
+        return cls("world", cls.maker(world, dt, num_steps), known=False)
+
+    @staticmethod
+    def maker(world: World, dt: float, num_steps: int = 2000) -> Callable[[], WorldModel]:
+        """What makes copies of a world as it is now."""
         check_run(dt, num_steps, 1, 1e-10, {"checkpoint": None}, None)
         kept = copy.deepcopy(world)
-        return cls("world", lambda: WorldModel("world", "", copy.deepcopy(kept), dt, num_steps), known=False)
+        return lambda: WorldModel("world", "", copy.deepcopy(kept), dt, num_steps)
 
     @property
     def choices(self) -> tuple[str, ...]:
         return ()
 
-    def model(self, values: dict[str, float] | None = None) -> WorldModel:
-        values = self.values if values is None else values
-        return make(self.factory, {k: int(v) if self.knobs[k].whole else v for k, v in values.items() if v != self.knobs[k].value})
-
     def _take(self, method: str) -> WorldTake:
         model = self.model()
         self._count = len(model.world.bodies)
         return WorldTake(model, self.pace * BESIDE[method] * model.dt, self._told())
-
-    def _told(self) -> dict[str, float]:
-        """The values that are not what they were."""
-        return {k: int(v) if self.knobs[k].whole else v for k, v in self.values.items() if v != self.knobs[k].value}
 
     def _same_start(self, old: WorldModel, new: WorldModel) -> bool:
         return len(new.world.bodies) == self._count and alike(old.world, new.world, self._count) and old.dt == new.dt
@@ -106,12 +104,6 @@ class WorldGround(Ground):
             return SCRIPT.format(name=self.name, rows=rows, dt=take.dt)
 
 
-def make(factory: Callable[..., WorldModel], values: dict[str, float]) -> WorldModel:
-    """The world with these numbers: arguments of its function, and what every world has."""
-    arguments, rest = arguments_of(factory, values)
-    return changed(factory(**arguments), rest)
-
-
 def _above(take: WorldTake, size: float) -> tuple[float, ...]:
     """A place with nothing below it that is higher."""
     scene, state, d = take.scene, take.state, take.scene.dim
@@ -125,7 +117,7 @@ def _above(take: WorldTake, size: float) -> tuple[float, ...]:
 SCRIPT = '''"""What was played with {name}: stretch after stretch, bodies that were added and pulls of the hand included."""
 
 import carom
-from carom.live.world_ground import make
+from carom.live.turned import make
 from carom.live.world_take import replay
 
 STRETCHES = [

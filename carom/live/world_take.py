@@ -141,7 +141,7 @@ class WorldTake:
             return
         self.runs[-1] = cut(last, row)
         self.step, self.memory = int(last.steps[row]), None
-        self.state = State(last.x[row], last.q[row], last.v[row], last.L[row])
+        self.state = State(last.x[row], last.q[row], last.v[row], last.L[row], last.turns[row])
         self.failed = False
         left = self.step
         for i, stretch in enumerate(self.story):
@@ -169,8 +169,8 @@ class WorldTake:
             scene = world.scene()[0]
             new = first_state(world, scene)
             grown = {name: np.concatenate([getattr(self.state, name), getattr(new, name)[-1:]]) for name in "xqvL"}
-            state = State(**grown)
-            refuse_overlaps(scene, state)
+            state = State(**grown, turns=self.state.turns)
+            refuse_overlaps(scene, state, new=len(scene.names) - 1)
         except Exception:
             world.bodies.pop()
             raise
@@ -200,7 +200,9 @@ def cut(run: WorldRun, row: int) -> WorldRun:
     """A run up to one of its states."""
     step = int(run.steps[row])
     count = step - int(run.steps[0])
-    grid = {name: getattr(run, name)[: row + 1] for name in ("t", "steps", "x", "q", "v", "L", "spins", "kinetic", "potential")}
+    grid = {
+        name: getattr(run, name)[: row + 1] for name in ("t", "steps", "x", "q", "v", "L", "spins", "kinetic", "potential", "turns")
+    }
     quality = {name: getattr(run, name)[:count] for name in ("residual", "deepest", "stages")}
     early = run.contacts.step <= step
     contacts = WorldContacts(**{name: getattr(run.contacts, name)[early] for name in COLUMNS}, names=run.names)

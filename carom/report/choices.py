@@ -25,9 +25,11 @@ def write_choices(
     reports: Mapping[tuple[int, ...], str],
     home: str | None = None,
     note: str = "",
+    first: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the page. `axes` are the parameters and their values, `reports` has the report of a run for each combination, by the
-    numbers of the values; `home` is an address to go back to, `note` a sentence below the choices."""
+    numbers of the values; `home` is an address to go back to, `note` a sentence below the choices. `first` are the values that are
+    shown at first; those in the middle, where it says nothing."""
     wanted = list(product(*(range(len(values)) for values in axes.values())))
     if sorted(reports) != wanted:
         raise InputError(f"a page of choices needs a run for each of {len(wanted)} combinations; got {len(reports)}")
@@ -38,7 +40,7 @@ def write_choices(
         "TITLE": html.escape(title),
         "ABOUT": html.escape(about),
         "HOME": "" if home is None else f'<a href="{html.escape(home)}">all models</a>',
-        "CONTROLS": _controls(axes),
+        "CONTROLS": _controls(axes, first or {}),
         "NOTE": html.escape(note),
         "EVAL": " 'unsafe-eval'" if any("'unsafe-eval'" in page for page in pages.values()) else "",
         "PACKED": _packed({"common": common, "pages": pages}),
@@ -79,13 +81,13 @@ def _packed(value: Any) -> str:
     return base64.b64encode(gzip.compress(json.dumps(value, ensure_ascii=False).encode("utf-8"), 9, mtime=0)).decode()
 
 
-def _controls(axes: Mapping[str, Sequence[Any]]) -> str:
+def _controls(axes: Mapping[str, Sequence[Any]], first: Mapping[str, Any]) -> str:
     boxes = []
     for k, (name, values) in enumerate(axes.items()):
-        middle = len(values) // 2
+        shown = list(values).index(first[name]) if name in first else len(values) // 2
         options = ""
         for i, value in enumerate(values):
-            chosen = " checked" if i == middle else ""
+            chosen = " checked" if i == shown else ""
             options += f'<label><input type="radio" name="axis-{k}" value="{i}"{chosen}> {html.escape(f"{value:g}")}</label>'
         boxes.append(f"<fieldset><legend>{html.escape(str(name))}</legend>{options}</fieldset>")
     return "".join(boxes)

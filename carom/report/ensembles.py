@@ -1,4 +1,4 @@
-"""Pictures of many: ensembles, gases of bodies, bifurcation diagrams."""
+"""Pictures of many: ensembles, gases of bodies."""
 
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,14 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from carom.errors import InputError
 from carom.report.plots import COLOURS, STYLE, _finished
 
 MOST_LANES = 200  # drawn one by one
 
 
 def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
-    """A panel for each of the first coordinates: some lanes against time, and how all of them are distributed at the end; below,
-    the largest energy error of each lane."""
+    """A panel for each of the first coordinates: some lanes against time (where only their ends were kept: these, lane by lane),
+    and how all of them are distributed at the end; below, the largest energy error of each lane."""
     count = min(3, ensemble.q.shape[2])
     space = ensemble.system.space
     given = zip(space.names, space.units, strict=True) if space is not None else ((f"q{i}", "") for i in range(count))
@@ -28,13 +27,15 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
         grid = figure.subplots(count + 1, 2, width_ratios=[3, 1], squeeze=False)
         for i in range(count):
             left, right = grid[i]
-            for lane in lanes:
+            if ensemble.q.shape[1] == 1:
+                left.plot(lanes, ensemble.q[lanes, 0, i], ".", color=COLOURS[1], markersize=3)
+            for lane in lanes if ensemble.q.shape[1] > 1 else ():
                 left.plot(ensemble.t[lane], ensemble.q[lane, :, i], ".-", color=COLOURS[1], alpha=0.3, linewidth=0.6, markersize=2)
             ends = ensemble.q_end[np.isfinite(ensemble.q_end[:, i]), i]
             bins = min(60, max(5, int(np.sqrt(len(ends) + 1))))
             right.hist(ends, bins, range=_range(ends), orientation="horizontal", color=COLOURS[1])
             left.set_ylabel(names[i])
-            left.set_xlabel("time" if i == count - 1 else "")
+            left.set_xlabel("" if i < count - 1 else "time" if ensemble.q.shape[1] > 1 else f"lane, at t = {ensemble.t[0, -1]:g}")
             right.set_xlabel("lanes, at the end" if i == count - 1 else "")
         errors, hits = grid[count]
         worst = np.nanmax(np.abs(ensemble.energy_error), axis=1, initial=0.0)
@@ -86,25 +87,4 @@ def plot_billiard(run: Any, path: str | Path | None = None) -> Figure:
         counts.set(xlabel="time", ylabel="collisions so far")
         counts.legend(fontsize=8)
         figure.suptitle(repr(run), x=0.01, ha="left", fontsize=11)
-        return _finished(figure, path)
-
-
-def plot_diagram(diagram: Any, path: str | Path | None = None, coordinate: int = 0) -> Figure:
-    """A dot for each state that was kept, above the value of the parameter: position and velocity of one coordinate."""
-    if coordinate not in range(len(diagram.coordinates)):
-        raise InputError(f"coordinate must be a number from 0 to {len(diagram.coordinates) - 1}; got {coordinate!r}")
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 6.4), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True)
-        for axis, states, label in ((above, diagram.q, "q"), (below, diagram.v, "v")):
-            rows = states[:, :, coordinate]
-            axis.plot(
-                np.repeat(diagram.values, rows.shape[1]), rows.ravel(), ".", color=COLOURS[1], markersize=1.5, markeredgewidth=0
-            )
-            axis.set_ylabel(f"{label} of {diagram.coordinates[coordinate]}, once in each period")
-        below.set_xlabel(diagram.vary)
-        failed = int(np.sum(~diagram.ok))
-        lost = f", {failed} of them failed" if failed else ""
-        title = f"{len(diagram.values)} values of {diagram.vary}, {diagram.q.shape[1]} periods kept of each{lost}"
-        above.set_title(title, loc="left", fontsize=11)
         return _finished(figure, path)

@@ -9,7 +9,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from carom.drawing import Arrows, Film
 from carom.report.plots import envelope
 from carom.report.view import view_of
+from carom.results.impacts import counted
 from carom.results.labels import momentum_labels
 from carom.results.places import file_path, titled
 from carom.results.solution import MANY_CONTACTS, Solution
@@ -38,38 +39,58 @@ def write_report(solution: Solution, path: str | Path, title: str | None = None)
     return path
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a page shows of a run: words and tables, as people typed them, and numbers."""
+
+    words: Mapping[str, str]  #                title, summary, message, note
+    tables: Mapping[str, Mapping[str, Any]]  # parameters, method, measured, versions
+    data: dict[str, Any]
+
+    def as_json(self) -> str:
+        """For a page that is open already: `tell` and `player` of page.js take it."""
+        tables = {name: [[str(key), str(value)] for key, value in rows.items()] for name, rows in self.tables.items()}
+        return json.dumps({"words": self.words, "tables": tables, "data": self.data}, allow_nan=False)
+
+
 def report(solution: Solution, title: str | None = None, reel: Film | None = None, coarse: bool = False) -> str:
     """The report as text; with another film of the run, where one is given. `coarse`: see `film_data`."""
+    return fill_page(contents(solution, title, reel, coarse))
+
+
+def contents(solution: Solution, title: str | None = None, reel: Film | None = None, coarse: bool = False) -> Contents:
+    """What the report shows."""
     reel = solution.film if reel is None else reel
     numbers = solution.summary()
     words = {
-        "TITLE": title or solution.name,
-        "SUMMARY": _headline(solution, numbers),
-        "MESSAGE": numbers["message"] if _alarming(solution) else "",
-        "NOTE": _note(solution),
+        "title": title or solution.name,
+        "summary": _headline(solution, numbers),
+        "message": numbers["message"] if _alarming(solution) else "",
+        "note": _note(solution),
     }
     tables = {
-        "PARAMETERS": _parameters(solution.params),
-        "METHOD": _method(solution),
-        "MEASURED": measured(solution, numbers),
-        "VERSIONS": versions(),
+        "parameters": _parameters(solution.params),
+        "method": _method(solution),
+        "measured": measured(solution, numbers),
+        "versions": versions(),
     }
-    return fill_page(words, tables, _data(solution, reel, coarse), reel, len(solution.impacts) > 0)
+    return Contents(words, tables, _data(solution, reel, coarse))
 
 
-def fill_page(words: Mapping[str, str], tables: Mapping[str, Any], data: Any, reel: Film | None, any_impacts: bool) -> str:
+def fill_page(what: Contents) -> str:
     """The page with everything in its place; words and tables are escaped here."""
     from plotly.offline import get_plotlyjs
 
     page = resources.files("carom.report") / "page"
+    film = what.data["film"]
     fields = {
-        **{name: html.escape(text) for name, text in words.items()},
-        **{name: _table(rows) for name, rows in tables.items()},
-        "MESSAGE": f'<p class="message">{html.escape(words["MESSAGE"])}</p>' if words["MESSAGE"] else "",
-        "EVAL": " 'unsafe-eval'" if reel is not None and reel.dim == 3 else "",  # the 3-D part of plotly compiles code
-        "NO_MOTION": "hidden" if reel is None else "",
-        "NO_IMPACTS": "" if any_impacts else "hidden",
-        "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),  # no tag ends inside a script
+        **{name.upper(): html.escape(text) for name, text in what.words.items()},
+        **{name.upper(): _table(rows) for name, rows in what.tables.items()},
+        "EVAL": " 'unsafe-eval'" if film is not None and film["dim"] == 3 else "",  # the 3-D part of plotly compiles code
+        "NO_MESSAGE": "" if what.words["message"] else "hidden",
+        "NO_MOTION": "hidden" if film is None else "",
+        "NO_IMPACTS": "" if what.data["impacts"]["t"] else "hidden",
+        "DATA": json.dumps(what.data, allow_nan=False).replace("<", "\\u003c"),  # no tag ends inside a script
         "PLOTLY": get_plotlyjs(),
         "STYLE": (page / "page.css").read_text("utf-8"),
         "SCRIPT": (page / "page.js").read_text("utf-8"),
@@ -115,7 +136,10 @@ def impact_data(t: np.ndarray, step: np.ndarray, contact: np.ndarray, impulse: n
 
 
 def pack(values: np.ndarray, kind: str) -> str:
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode()
+    """Numbers as text. What a run that bursts has beyond the numbers of 4 bytes becomes ∞: the page leaves it out."""
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(values, dtype="<" + kind)
+    return base64.b64encode(values.tobytes()).decode()
 
 
 def _panels(solution: Solution) -> list[dict[str, Any]]:
@@ -258,7 +282,8 @@ def measured(solution: Solution, numbers: Mapping[str, Any]) -> dict[str, str]:
             rows[f"momentum of {solution.directions[i]}"] = f"kept to {change:.1e}"
     if solution.smallest_gap is not None:
         rows["deepest penetration at grid points"] = f"{max(0.0, -float(np.nanmin(solution.smallest_gap))):.1e}"
-        rows["near grazing, reflected by the law itself"] = f"{numbers['fallbacks']} of {numbers['impacts']:,} impacts"
+        if numbers["impacts"]:
+            rows["near grazing, reflected by the law itself"] = f"{numbers['fallbacks']} of {counted(numbers['impacts'], 'impact')}"
     for number, words in enumerate(solution.caveats):
         rows["caveat" if not number else f"caveat {number + 1}"] = words
     rows["stepping"] = f"{numbers['seconds']:.3g} s, {numbers['microseconds_per_step']:.3g} µs per step"

@@ -19,6 +19,7 @@ from carom.report.view import view_of
 from carom.results.places import file_path
 from carom.results.solution import Solution
 from carom.running.options import number, whole
+from carom.running.progress import Bar
 
 WRITERS = {".gif": PillowWriter, ".mp4": FFMpegWriter}
 _BUTTONS = {
@@ -54,11 +55,13 @@ def animate(
     fps: int = 25,
     width: float = 7.0,
     follow: Any = None,
+    progress: bool | None = None,
 ) -> Movie:
     """The motion from time `start` to `stop`, `speed` times as fast as it is (by default at most ten seconds of film).
 
     Bodies light up at every impact, also at those that fall between two pictures. Of a world, contact forces are arrows, what has a
-    floor throws a shadow, and the view may `follow` a body, by its handle or name.
+    floor throws a shadow, and the view may `follow` a body, by its handle or name. `progress`: a bar on stderr while it is written;
+    by default when that is a terminal and it takes longer than a second.
     """
     if path is not None:
         path = file_path(path, "run.gif")
@@ -83,7 +86,9 @@ def animate(
         )
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            film.save(path, writer=WRITERS[path.suffix.lower()](fps=fps), dpi=100)
+            with Bar(progress) as bar:
+                watch = lambda i, _: bar.update((i + 1) / len(times), path.name, i + 1)  # noqa: E731
+                film.save(path, writer=WRITERS[path.suffix.lower()](fps=fps), dpi=100, progress_callback=watch)
     return film
 
 

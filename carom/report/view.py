@@ -6,6 +6,8 @@ import numpy as np
 
 from carom.drawing import Film, moving
 
+ACROSS = 40  # times as long as it is wide: a way that leads to a wall is followed only where nothing would be seen of the bodies
+
 
 @dataclass(frozen=True)
 class View:
@@ -36,8 +38,14 @@ def view_of(reel: Film) -> View:
         return View(low.tolist(), high.tolist(), float(np.linalg.norm(size)), long, False)
     together = np.concatenate([reel.track(i)[:, :, long] for i in moving(reel.parts)], axis=1)
     length = float(np.max(np.ptp(together, axis=1)))  # of all bodies, at one moment
-    follow = bool(size[long] > 3 * max(size[1 - long], length))
+    follow = bool(size[long] > (ACROSS if _stands_across(reel, long) else 3) * max(size[1 - long], length))
     across = max(size[1 - long], 1.5 * length if follow else 0.02 * size[long])
     missing = (across - size[1 - long]) / 2
     low[1 - long], high[1 - long] = low[1 - long] - missing, high[1 - long] + missing
     return View(low.tolist(), high.tolist(), float(np.linalg.norm(size)), long, follow)
+
+
+def _stands_across(reel: Film, long: int) -> bool:
+    """Whether a wall stands across the way, a floor below what falls: it should be seen together with what comes to it."""
+    walls = [part.points[1] - part.points[0] for part in reel.parts if part.kind == "wall"]
+    return any(abs(along[long]) < 0.5 * np.linalg.norm(along) for along in walls)

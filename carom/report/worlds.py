@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.run import WorldRun
-from carom.report.html import curve, fill_page, film_data, impact_data, liveliest, span_of
+from carom.report.html import Contents, curve, fill_page, film_data, impact_data, liveliest, span_of
 from carom.results.places import file_path, titled
 from carom.results.store import versions
 
@@ -24,19 +24,24 @@ def write_report(run: WorldRun, path: str | Path, title: str | None = None) -> P
 
 def report(run: WorldRun, title: str | None = None, coarse: bool = False) -> str:
     """The report as text. `coarse`: see `carom.report.html.film_data`."""
+    return fill_page(contents(run, title, coarse))
+
+
+def contents(run: WorldRun, title: str | None = None, coarse: bool = False) -> Contents:
+    """What the report shows."""
     impacts, left_out = _impacts(run)
     data = {**span_of(run.t), "impacts": impacts, "panels": _panels(run), "time": "time"}
     data["film"] = None if run.film is None else film_data(run.film, coarse)
-    note = "Arrows are contact forces: impulses of a step divided by its length. "
+    note = "Forces are contact forces, as arrows: impulses of a step divided by its length. "
     note += f"The table shows the {MOST_IMPACTS:,} strongest impacts; {left_out:,} more happened. " if left_out else ""
     words = {
-        "TITLE": title or run.name,
-        "SUMMARY": _headline(run),
-        "MESSAGE": "" if run.status.name == "done" else run.status.message,
-        "NOTE": note,
+        "title": title or run.name,
+        "summary": _headline(run),
+        "message": "" if run.status.name == "done" else run.status.message,
+        "note": note,
     }
-    tables = {"PARAMETERS": _bodies(run), "METHOD": _method(run), "MEASURED": _measured(run), "VERSIONS": versions()}
-    return fill_page(words, tables, data, run.film, bool(np.any(run.contacts.impact)))
+    tables = {"parameters": _bodies(run), "method": _method(run), "measured": _measured(run), "versions": versions()}
+    return Contents(words, tables, data)
 
 
 def _impacts(run: WorldRun) -> tuple[dict[str, Any], int]:

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 import carom
 from carom.cli import commands as cli
+from carom.cli import reproducing
 from carom.cli.parsing import build_rule
+from carom.running import progress
 
 RUN = ["run", "corner", "--rule", "trapezoidal", "--steps", "200"]  # compiles once for this file
 REST = [*RUN[:-1], "250", "--set", "restitution=0.2"]  # comes to rest within these steps
@@ -67,7 +69,7 @@ def test_out_holds_the_run_its_report_and_pictures(tmp_path):
     assert (out / "run.html").read_text().startswith("<!doctype html>")
     again = call("report", out / "run.zarr", "--out", tmp_path / "again.html", "--title", "again & again")
     assert again.exit_code == 0 and again.stdout.strip() == str(tmp_path / "again.html")
-    assert "<h1>again &amp; again</h1>" in (tmp_path / "again.html").read_text()
+    assert '<h1 id="title">again &amp; again</h1>' in (tmp_path / "again.html").read_text()
 
 
 def test_out_can_be_one_file(tmp_path):
@@ -94,6 +96,20 @@ def test_ctrl_c_shows_and_writes_what_there_is(tmp_path, monkeypatch, ctrl_c):
     result = call(*RUN[:-1], "600", "--out", tmp_path / "run.zarr")
     assert result.exit_code == 130 and "interrupted at step 256" in result.stderr
     assert carom.load(tmp_path / "run.zarr").num_steps == 256
+
+
+def test_ctrl_c_while_the_results_are_written_is_told(tmp_path, monkeypatch):
+    """It ended in silence."""
+
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(carom.Solution, "report", press)
+    result = call(*RUN, "--out", tmp_path / "all")
+    assert result.exit_code == 130 and f"what was ready is in {tmp_path / 'all'}" in result.stderr.replace("\n", "")
+    assert carom.load(tmp_path / "all" / "run.zarr").num_steps == 200
+    alone = call(*RUN, "--out", tmp_path / "run.html")
+    assert alone.exit_code == 130 and "nothing is written" in alone.stderr
 
 
 def test_a_run_that_fails_midway_says_so_and_keeps_what_it_has(tmp_path):
@@ -132,6 +148,8 @@ def test_impacts_end_a_run_and_too_few_are_noted():
         ([*RUN, "--set", "gravity"], "name=value"),
         (["run", "cradle", "--set", "n=1"], "at least two balls"),
         (["run", "star", "--rule", "trapezoid"], "did you mean 'trapezoidal'"),
+        (["run", "star", "--method", "moreaux"], "did you mean 'moreau'"),
+        (["sweep", "star", "--vary", "mass=1,2", "--out", "x.zarr", "--method", "moreaux"], "did you mean 'moreau'"),
         (["run", "star", "--rule", "gamma"], "gamma:0.3"),
         (["run", "star", "--rule", "gamma:2"], "must lie in [0, 1]"),
         (["run", "star", "--rule", "galerkin:x"], "galerkin:x: 'x' is not a whole number"),
@@ -196,3 +214,23 @@ def test_version_and_help_from_a_shell():
     version = subprocess.run([sys.executable, "-m", "carom.cli", "--version"], capture_output=True, text=True, check=True)
     assert version.stdout == f"carom {carom.__version__}\n"
     assert "carom run star" in call("run", "--help").stdout
+
+
+def test_the_module_is_the_command():
+    """For those whose scripts folder is not on the path."""
+    told = subprocess.run([sys.executable, "-m", "carom", "--version"], capture_output=True, text=True, timeout=120)
+    assert told.returncode == 0 and told.stdout.strip().endswith(carom.__version__), told.stderr
+
+
+def test_what_is_reproduced_says_how_long_it_will_take(monkeypatch):
+    monkeypatch.setattr(reproducing.time, "perf_counter", lambda: 130.0)
+    assert reproducing._ahead(4, 12, 10.0) == "  (2/min, about 4 min left)"  # four in two minutes, eight to go
+    assert reproducing._ahead(10, 12, 10.0) == "  (5/min, about 24 s left)"
+    assert reproducing._ahead(0, 12, 10.0) == reproducing._ahead(12, 12, 10.0) == ""
+
+
+def test_a_bar_says_how_many_a_second_or_a_minute(monkeypatch):
+    clock = iter([0.0, 0.0, 10.0, 20.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    bar = progress.Bar(False)
+    assert [bar._rate(count) for count in (0, 50, 5)] == ["", "5/s", "15.0/min"]

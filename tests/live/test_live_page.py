@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import socket
+import sys
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 import websocket
 from browser import Browser, needs_browser
-from live_pages import button, grab, says, slide, until, visit
+from live_pages import button, grab, on_screen, says, slide, until, visit
 
 import carom
 from carom.drawing import dots, line
@@ -24,7 +26,7 @@ from carom.live.live_page import LivePage
 from carom.live.panel import Panel
 from carom.live.play_page import PlayPage
 from carom.live.playground import Playground
-from carom.live.viewing import view_file
+from carom.live.viewing import opened, view_file
 
 EVIL = "<img src=x onerror='window.hacked = 1'><b>evil</b>"
 
@@ -69,6 +71,36 @@ def test_a_socket_without_the_token_is_refused(played):
 def test_this_machine_alone(played):
     assert played.page.server.get_host() == "127.0.0.1" and played.address.startswith("http://127.0.0.1:")
     assert played.page.server.request_share_url() is None  # viser would ask a server on the network for a tunnel
+
+
+def test_a_place_that_cannot_be_had_is_said():
+    """viser takes another port without a word, and waits for ever for an address that is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        with pytest.raises(carom.InputError, match=f"port {taken} is taken"):
+            gate.open_server(gate.Gate(), "127.0.0.1", taken)
+    with pytest.raises(carom.InputError, match=r"'192\.0\.2\.1' is no address of this machine"):  # kept for documentation
+        gate.open_server(gate.Gate(), "192.0.2.1", 0)
+    with pytest.raises(carom.InputError, match=r"there is no machine 'nowhere\.invalid'"):
+        gate.open_server(gate.Gate(), "nowhere.invalid", 0)
+
+
+def test_where_there_is_no_browser_the_address_is_said(monkeypatch, capsys):
+    run = carom.models.particle().solve(num_steps=50)
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    with run.view(server=True) as page:
+        said = capsys.readouterr().err
+    assert f"no browser was found on this machine: open {page.address}" in said
+
+
+def test_a_script_is_told_that_its_page_ends_with_it(monkeypatch, capsys):
+    page, shown = SimpleNamespace(address="http://here", show=lambda: shown.append(True)), []
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert opened(page, True) is page and shown == [True] and ".wait() stays until Ctrl-C" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)  # control: somebody types, and the page stays
+    assert opened(page, True) is page and capsys.readouterr().err == ""
+    assert opened(page, False) is page and len(shown) == 2
 
 
 def test_what_is_relied_on_in_viser_is_there(monkeypatch):
@@ -141,10 +173,11 @@ def _drag(browser: Browser, ground: Playground, page: LivePage) -> None:
     visit(browser, page, width=900)  # the panel must not lie over the particle
     browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
     ground.player.speed = 0.25
+    ground.turn("gravity", 8.0)  # knobs and the timeline were used before: the hand goes on from there
+    ground.player.scrub(0.1)
     before = ground.player.footage.centre(0, ground.player.now)[2]
     x, y = grab(browser, page, ground)
-    for player in ground.players:
-        player.play(True)
+    assert ground.player.playing  # what is taken hold of plays
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > before + 0.1)  # against gravity
     browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)
@@ -223,7 +256,7 @@ def test_a_film_comes_from_the_page_and_what_cannot_be_one_is_said(played):
     sent, told = {}, []
     note = SimpleNamespace(remove=lambda: told.append("removed"))
     client = SimpleNamespace(
-        send_file_download=lambda name, content: sent.update({name: content}),
+        send_file_download=lambda name, content, **_: sent.update({name: content}),
         add_notification=lambda title, body, **_: told.append((title, body)) or note,
     )
     played.page.panel._film(SimpleNamespace(client=client))
@@ -235,6 +268,46 @@ def test_a_film_comes_from_the_page_and_what_cannot_be_one_is_said(played):
     panel = SimpleNamespace(films=none)
     Panel._film(panel, SimpleNamespace(client=client))
     assert told[2:] == [("Film", "is being drawn …"), ("No film", "there is nothing to film"), "removed"]
+
+
+@needs_browser
+def test_files_come_at_one_press_and_the_script_makes_the_motion(browser, played, tmp_path):
+    ground = played.ground
+    ground.restart()
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    visit(browser, played.page)
+    arrived = lambda name: (tmp_path / name).exists() and (tmp_path / name).stat().st_size > 0  # noqa: E731
+    for name, file in {"Picture": "motion.png", "Save as a script": "particle.py", "Save as a run": "particle.zarr.zip"}.items():
+        button(browser, name)
+        until(lambda file=file: arrived(file))
+    assert (tmp_path / "motion.png").read_bytes()[:4] == b"\x89PNG"
+    space: dict = {}
+    exec(compile((tmp_path / "particle.py").read_text(), "particle.py", "exec"), space)
+    take = ground.takes[0]
+    rows = np.isin(space["t"], take.runs[0].t)
+    assert np.any(rows) and np.array_equal(space["q"][: len(take.runs[0].q)], take.runs[0].q)
+
+
+@needs_browser
+def test_two_that_are_side_by_side_are_in_view(browser):
+    """Each where it was, with its name above it, also when they go different ways."""
+    with PlayPage(Playground("particle", carom.models.particle), plain=True) as fresh:
+        ground, page = fresh.ground, fresh.page
+        visit(browser, page, width=900, height=600)
+        ground.choose(other="VariationalCollision, trapezoidal")
+        until(lambda: len(page.stages) == 2 and page.stages[1].frame.position[0] > page.stages[0].frame.position[0])
+        for player in ground.players:
+            player.play(True)
+        until(lambda: ground.player.now > 1.0)
+        ground.player.play(False)
+        panel = browser.run("document.querySelector('textarea').getBoundingClientRect().left")
+        for i, player in enumerate(ground.players):
+            x, _ = on_screen(page, player.footage.centre(0, player.now), i)
+            assert 0 < x < panel, (i, x, panel)
+        assert page.names() == ("what suits it", "VariationalCollision, trapezoidal") and fresh.both.visible
+        ground.choose(other=None)
+        until(lambda: len(page.stages) == 1 and page.stages[0].aside[0] == 0.0 and not fresh.both.visible)
+        assert not page.trouble
 
 
 def test_a_notebook_needs_no_server():

@@ -245,3 +245,23 @@ def test_a_slow_page_is_sent_fewer_frames_and_a_quick_one_more():
     pace.seen("slow", 59, now=59.2, gap=1 / 60)
     pace.sent(60, now=60.0)
     assert not pace.waiting(60, now=60.1) and pace.waiting(60, now=62.0) and not pace.waiting(60, now=90.0)  # it has gone by then
+
+
+def test_impacts_that_come_too_often_do_not_flash(footage):
+    """At most three flashes in a second of watching, as WCAG 2.3.1 asks; slower, the same impacts are seen."""
+    crowd = replace(footage, hits=np.array([0.1, 0.2, 0.3, 0.4, 0.5]), hit_names=("floor",) * 5)
+    seen = {}
+    for speed in (1.0, 0.1):
+        player = Player(crowd, growing=True)
+        player.speed = speed
+        player.play(True)
+        lit = []
+        while player.now < 0.45:
+            before = player.now
+            player.tick(0.04)
+            if np.any((crowd.hits > before) & (crowd.hits <= player.now)):
+                lit.append(player.struck)
+            else:
+                player._glow = 0.0  # the next one by itself
+        seen[speed] = lit
+    assert seen[1.0] == [True, True, True, False] and seen[0.1] == [True] * 4

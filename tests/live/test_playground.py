@@ -7,7 +7,9 @@ import pytest
 from watcher import watch
 
 import carom
+from carom.live.footage import Curves, Footage
 from carom.live.knobs import SUITS, arguments_of, knobs_of, methods_for
+from carom.live.panel import readable
 from carom.live.play_page import energies
 from carom.live.playground import Playground
 from carom.live.take import HAND, HELD
@@ -86,6 +88,18 @@ def test_two_methods_start_alike_and_show_both_energies(ground):
     assert np.max(np.abs(one - one[0])) < 1e-9 < 1e-6 < np.max(np.abs(two - two[0]))  # order 4 is exact here, order 2 is not
 
 
+def test_a_chart_of_what_hardly_changes_shows_the_change():
+    """The axis of an energy that is conserved would say 8.223 three times."""
+    t = np.linspace(0.0, 1.0, 5)
+    lines = {"one": 8.0 + np.zeros(5), "two": 8.0 + np.array([0.0, 1.0, -2.5, 0.0, 1.0]) * 2.0**-30}  # 1e-9: exact beside 8
+    title, _, drawn = readable(Curves("energy", t, lines))
+    assert title == "energy: change from 8, in 10⁻⁹" and np.array_equal(drawn["one"], np.zeros(5))
+    assert np.allclose(drawn["two"], np.array([0.0, 1.0, -2.5, 0.0, 1.0]) * 2.0**-30 / 1e-9, rtol=1e-12)
+    assert readable(Curves("energy", t, {"one": lines["one"]}))[0] == "energy = 8"
+    title, _, drawn = readable(Curves("height", t, {"z": 1.0 + t}))  # control: what changes is drawn as it is
+    assert title == "height" and np.array_equal(drawn["z"], 1.0 + t)
+
+
 def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
     watch(ground, 0.6, each=0.1)
     ground.turn("gravity", 3.0)
@@ -97,6 +111,39 @@ def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
     run = carom.load(ground.save(tmp_path / "played.zarr"))
     assert run.t[0] == pytest.approx(0.6, abs=0.011) and run.params["gravity"] == 3.0  # since the knob was turned
     assert np.allclose(run.q[-1], ground.takes[0].state.q, atol=1e-9)
+
+
+def test_a_script_has_what_was_watched_and_nothing_else(ground):
+    """Knobs that are turned, a way back along the timeline, a hand: what was computed ahead of each of them did not happen."""
+    watch(ground, 0.7, each=0.1)
+    ground.turn("gravity", 4.0)
+    watch(ground, 0.6, each=0.1)
+    ground.player.scrub(0.33)
+    here = ground.player.footage.centre(0, ground.player.now)
+    ground.pull(0, here, here + np.array([0.2, 0.0, 0.3]))
+    assert ground.player.playing  # what is taken hold of plays
+    for _ in range(5):
+        ground.player.tick(HELD)
+        ground.work()
+    ground.pull(0, None, None)
+    watch(ground, 0.4, each=0.1)
+    space: dict = {}
+    exec(compile(ground.script(), "script.py", "exec"), space)
+    seen = ground.takes[0].runs
+    assert np.all(np.diff(space["t"]) >= 0) and 0.3 < seen[1].t[0] <= 0.33 and len(seen) > 5
+    for name in "tqp":  # bit by bit: the same stretches by the same programs
+        told = np.concatenate([getattr(run, name) for run in space["runs"]])
+        assert np.array_equal(told, np.concatenate([getattr(run, name) for run in seen])), name
+
+
+def test_hours_of_play_do_not_fill_the_memory(ground, monkeypatch):
+    frames = 400  # a stretch of half a second has 64, and a second of them is computed in advance
+    monkeypatch.setattr(Footage.recent, "__defaults__", (frames * ground.player.footage.numbers,))
+    watch(ground, 10.0, each=0.5)
+    take = ground.takes[0]
+    assert len(take.footage.t) < 2.5 * frames and take.runs[0].t[-1] >= take.footage.t[0] > 1.0
+    assert take.runs[-1].t[-1] == ground.player.end > 10.0
+    assert ground.last_stretch().t[-1] == pytest.approx(ground.player.end)
 
 
 def test_what_follows_from_other_numbers_follows_until_a_person_sets_it(capsys):

@@ -9,6 +9,7 @@ import pytest
 from watcher import watch
 
 import carom
+from carom.bodies.assemble import refuse_overlaps
 from carom.bodies.scene import accelerations
 from carom.live.knobs import SUITS
 from carom.live.player import natural_speed
@@ -16,6 +17,7 @@ from carom.live.take import HAND
 from carom.live.viewing import standing
 from carom.live.world_footage import of_world
 from carom.live.world_ground import WorldGround
+from carom.live.world_parts import Addition
 from carom.live.world_take import Pull
 from carom.models.world_model import WorldModel
 
@@ -254,3 +256,18 @@ def test_every_scene_has_knobs_and_a_first_look(name):
     low, high = footage.box()
     assert len(footage.bodies) == int(np.sum(model.world.scene()[0].free)) and np.all(np.isfinite([low, high]))
     assert natural_speed(model.dt * model.num_steps) > 0
+
+
+def test_a_body_is_added_to_others_that_are_in_contact():
+    """Bodies that push one another are in one another by a hair, which a world refuses at its start: only the new one is asked."""
+    ground = WorldGround("tumbling", tumbling)
+    take = ground.takes[0]
+    boxes = take.state.x[1:3]
+    boxes[1] = boxes[0] + [0.15, 0.0, 0.0]  # as wide as three quarters of a box
+    with pytest.raises(carom.InputError, match="'box 0' and 'box 1'"):
+        refuse_overlaps(take.scene, take.state)
+    ground.player.scrub(ground.player.end)
+    take.add(Addition("added 1", "disc", 0.05, 100.0, (0.0, 3.0)))
+    assert take.scene.names[-1] == "added 1"
+    with pytest.raises(carom.InputError, match="'added 1' and 'added 2'"):
+        take.add(Addition("added 2", "disc", 0.05, 100.0, (0.0, 3.01)))

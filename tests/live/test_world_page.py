@@ -59,9 +59,11 @@ def _drag(browser: Browser, page: PlayPage) -> None:
     visit(browser, page.page, width=900)  # the panel must not lie over the ball
     browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")
     ground.player.follow = None
+    ground.player.scrub(0.1)  # a way back along the timeline, and a knob: the hand goes on from there
+    ground.turn("friction", 0.8)
+    assert not ground.message and not ground.player.playing
     x, y = grab(browser, page.page, ground)
-    assert ground.hand[0] == 0
-    ground.player.play(True)
+    assert ground.hand[0] == 0 and ground.player.playing  # what is taken hold of plays
     until(lambda: ground.player.footage.centre(0, ground.player.now)[2] > 0.7)  # lifted from the floor
     browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", buttons=0, clickCount=1)
     until(lambda: ground.hand is None)

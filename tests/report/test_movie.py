@@ -70,6 +70,12 @@ def test_the_view_holds_what_moves_and_follows_only_what_goes_far():
     assert not still.follow and still.low[0] < 0 and still.high[0] > 12 and still.high[1] > still.low[1]
     drop = view_of(film(carom.models.particle().shape, np.arange(2.0), np.array([[0.0, 5.0], [0.0, 4.0]]), {}))
     assert drop.low[1] < 0 and drop.high[1] > 5
+    zeno, piston = (view_of(model.solve(num_steps=400).film) for model in (carom.models.zeno_ball(), carom.models.piston()))
+    assert not zeno.follow and zeno.low[1] < 0 < 1 < zeno.high[1]  # a ball, and the floor that it falls on
+    assert not piston.follow and piston.low[0] < 0 and piston.high[0] > 1  # and the walls that it goes between
+    assert view_of(
+        film(lambda q: [carom.drawing.disk(q[0], 0.0, 0.02)], np.arange(2.0), np.arange(2.0)[:, None], None)
+    ).follow  # control
 
 
 def test_notebooks_get_a_player(run):

@@ -199,7 +199,7 @@ def test_control_complaints_are_heard(browser, tmp_path):
 def test_a_report_says_how_the_run_was_made(tmp_path):
     run = carom.models.particle().solve(METHOD, num_steps=300)
     page = report(run)
-    assert page.count("<h1>particle</h1>") == 1 and "3 impacts" in page
+    assert page.count('<h1 id="title">particle</h1>') == 1 and "3 impacts" in page
     for word in ("VariationalCollision", "Trapezoidal()", "non-penetration", "gravity", "9.81", "jax", carom.__version__):
         assert word in page
     assert "momentum of x" in page and "src=" not in page.split("<script>")[0] and "hidden" not in page.split("<main>")[1][:120]

@@ -1,5 +1,6 @@
 """What reports, films and names say, without a browser."""
 
+import html
 import json
 import re
 
@@ -9,7 +10,7 @@ import pytest
 from conftest import TRAPEZOIDAL
 
 import carom
-from carom.drawing import film, mesh, plane
+from carom.drawing import dots, film, mesh, plane
 from carom.report.html import report
 
 
@@ -62,7 +63,7 @@ def test_what_is_gone_through_is_not_called_kept():
 def test_reaching_the_impacts_asked_for_is_no_warning():
     reached = _run(1, 200, max_impacts=1)
     assert reached.status.name == "impacts_reached" and "1 impact reached" in reached.status.message
-    assert '<p class="message">' not in report(reached)
+    assert 'id="message" hidden></p>' in report(reached)
 
 
 def test_control_a_failure_is_one():
@@ -70,7 +71,7 @@ def test_control_a_failure_is_one():
         carom.System(lambda q, v: 0.5 * v @ v + q[0] ** 4 / 4),
         TRAPEZOIDAL, [1.0, 0.0], [1.0, 0.0], dt=0.1, num_steps=200, throw=False,
     )  # fmt: skip
-    assert not failed.status.ok and '<p class="message">' in report(failed)
+    assert not failed.status.ok and f'id="message" >{html.escape(failed.status.message)}</p>' in report(failed)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,27 @@ def test_a_film_in_a_notebook_needs_no_network(run):
     shown = run.animate(stop=0.1, fps=10)._repr_html_()
     assert "http" not in shown.split("base64")[0] and "<link" not in shown and 'class="fa' not in shown
     assert "▶" in shown and "◀" in shown
+
+
+def test_a_run_that_bursts_is_reported_without_a_warning(recwarn):
+    """Numbers up to 1e122, where the pages have numbers of four bytes: what is beyond them is left out."""
+    system = carom.System(lambda q, v: 0.5 * v @ v + q[0] ** 4)
+    shape = lambda q: [dots([[q[0], q[1]]])]  # noqa: E731
+    run = carom.solve(system, TRAPEZOIDAL, [1.0, 0.0], [1.0, 0.0], dt=0.05, num_steps=200, shape=shape, throw=False)
+    assert not run.status.ok and np.max(np.abs(run.p)) > 1e39
+    for coarse in (False, True):
+        assert "not finite" in report(run, coarse=coarse)
+    assert [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)] == []
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        np.asarray(run.p, "f4")  # control
+
+
+def test_one_body_is_a_body_and_nothing_is_counted_of_nothing(run):
+    world = carom.World(gravity=(0, 0, 0))
+    world.add(carom.shapes.Sphere(0.1), mass=1.0)
+    assert str(world.solve(dt=0.01, num_steps=1)).startswith("1 body, 1 step, 0 contacts: ")
+    assert "largest depth 0" in str(world.solve(dt=0.01, num_steps=1))
+    free = carom.solve(
+        carom.System(lambda v: 0.5 * v @ v, [carom.Contact(lambda q: q[0])]), TRAPEZOIDAL, [1.0], [1.0], dt=0.1, num_steps=2
+    )
+    assert "near grazing" not in report(free) and "near grazing" in report(run)  # the control: where something was hit

@@ -39,6 +39,13 @@ const soft = (() => {
       const found = Object.keys(known).find((word) => drawing.includes(word));
       name(button, /close/i.test(button.className) ? "close" : found ? known[found] : drawing.match(/tabler-icon-([a-z-]+)/)?.[1] ?? "more");
     }
+    for (const head of document.querySelectorAll('.mantine-Paper-root[style*="cursor: pointer"]:not([role])')) { // of folders: for a mouse alone
+      head.setAttribute("role", "button");
+      head.tabIndex = 0;
+      name(head, `fold or unfold ${head.textContent.trim()}`);
+      head.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); head.click(); } });
+    }
+    document.getElementById("root")?.setAttribute("role", "main");
     for (const canvas of document.querySelectorAll("canvas:not([role])")) {
       canvas.setAttribute("role", "img");
       canvas.setAttribute("aria-label", "the scene; the controls beside it say what happens");
@@ -55,7 +62,7 @@ const soft = (() => {
 // A key that moves or presses the control that has the focus does that alone: Home on the slider of gravity is no wish to see the start,
 // and Space on "Restart" none to pause. The page's own keys are heard above the body, where such a key does not arrive.
 (() => {
-  const own = "button, a, input, select, textarea, [role=slider], [role=option], [role=tab], [role=checkbox]";
+  const own = "button, a, input, select, textarea, [role=slider], [role=option], [role=tab], [role=checkbox], [role=button]";
   const keep = (event) => {
     if ([" ", "Home", "End"].includes(event.key) && event.target.closest?.(own)) event.stopPropagation();
   };

@@ -1,7 +1,10 @@
 "use strict";
-(() => {
-  const $ = (id) => document.getElementById(id);
-  const data = JSON.parse($("data").textContent);
+const $ = (id) => document.getElementById(id);
+const FLASHES = 3; // in a second: what flashes more often harms (WCAG 2.3.1), and tells nothing
+const FEW = 12; // bodies: the forces on more of them would hide them
+
+// Shows a run on the page. `was` says where the run that was shown before it stood: this one goes on from there.
+function player(data, was) {
   const plain = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
   function unpack(text, type) { // base64 to numbers
@@ -163,6 +166,7 @@
   }) : [];
   const solid = groups.find((group) => group.kind === "mesh");
   const bodies = film ? [...new Set(film.parts.map((part) => part.name).filter(Boolean))] : [];
+  const MOVING = "\u0000", looks = bodies.length || !film || film.dim < 3 ? bodies : [MOVING]; // what has no name can be looked at, too
   const arrows = film && film.arrows && { frame: unpack(film.arrows.frame, "i4"), start: unpack(film.arrows.start, "f4"), end: unpack(film.arrows.end, "f4") };
   function surface(points, parts) { // all meshes in one: corners one after the other, triangles that name them
     const out = AXES.map(() => []), faces = AXES.map(() => []), owner = [];
@@ -182,7 +186,9 @@
     return { out, faces };
   }
   function forces() { // the arrows of the frame that is shown: a shaft and two strokes for its head
-    const out = Array.from({ length: film.dim }, () => []), n = film.dim, i = Math.min(Math.max(upto(film.t, now) - 1, 0), film.t.length - 1);
+    const out = Array.from({ length: film.dim }, () => []), n = film.dim;
+    if (!$("forces").checked) return out;
+    const i = Math.min(Math.max(upto(film.t, now) - 1, 0), film.t.length - 1);
     for (let k = upto(arrows.frame, i - 1); k < upto(arrows.frame, i); k++) {
       const a = arrows.start.subarray(k * n, k * n + n), b = arrows.end.subarray(k * n, k * n + n), along = AXES.map((_, d) => (d < n ? b[d] - a[d] : 0));
       const side = Math.abs(along[0]) + Math.abs(along[1]) > 1e-9 * Math.abs(along[2]) ? [-along[1], along[0], 0] : [along[2], 0, 0];
@@ -211,6 +217,20 @@
     if (part.triangles) AXES.forEach((_, d) => { trace["ijk"[d]] = part.triangles.map((f) => f[d]); });
     return trace;
   }
+  const EYE = { x: 1.25, y: -1.45, z: 0.75 }, LOOK = { x: 0, y: 0, z: -0.07 }, HALF = Math.tan(Math.PI / 8); // half of what plotly's camera sees
+  function nearest(size) { // the scale at which the whole box is just seen from where one stands, with room for its numbers
+    const wide = $("motion").clientWidth / motionHeight(), away = [EYE.x - LOOK.x, EYE.y - LOOK.y, EYE.z - LOOK.z];
+    const long = Math.hypot(...away), n = away.map((x) => x / long), flat = Math.hypot(n[0], n[1]);
+    const right = [-n[1] / flat, n[0] / flat, 0], up = [-n[2] * n[0] / flat, -n[2] * n[1] / flat, flat];
+    const along = (p, axis) => p[0] * axis[0] + p[1] * axis[1] + p[2] * axis[2];
+    const fits = (unit) => [0, 1, 2, 3, 4, 5, 6, 7].every((corner) => {
+      const p = size.map((x, d) => unit * x * ((corner >> d) & 1 ? 0.5 : -0.5) - [LOOK.x, LOOK.y, LOOK.z][d]), depth = long - along(p, n);
+      return depth > 0.4 && Math.abs(along(p, right)) < 0.85 * HALF * wide * depth && Math.abs(along(p, up)) < 0.8 * HALF * depth;
+    });
+    let low = 0, high = 8 / Math.max(...size);
+    for (let k = 0; k < 40; k++) { const mid = (low + high) / 2; if (fits(mid)) low = mid; else high = mid; }
+    return low || 1.5 / Math.hypot(...size);
+  }
   function buildMotion() {
     const traces = scenery.map(traceOf), points = pose(now);
     const put = (trace, xyz) => { xyz.forEach((column, d) => { trace[AXES[d]] = column; }); traces.push(trace); };
@@ -220,7 +240,7 @@
         const { out, faces, owner } = surface(points, group.parts);
         faces.forEach((column, d) => { trace["ijk"[d]] = column; });
         if (bodies.length > 1) { trace.facecolor = owner.map((i) => look.colours[i % 8]); delete trace.color; }
-        if (arrows) trace.opacity = 0.75; // forces act on bodies, and so mostly inside of them
+        if (arrows && $("forces").checked) trace.opacity = 0.75; // forces act on bodies, and so mostly inside of them
         Object.assign(trace, { lighting: { ambient: 0.55, diffuse: 0.8, specular: 0.1, roughness: 0.8 }, lightposition: { x: 1e4, y: -2e4, z: 4e4 } });
         put(trace, out);
       } else put(trace, columns(points, group.parts));
@@ -234,10 +254,10 @@
     const layout = { ...base(), height: motionHeight(), margin: { l: 48, r: 12, t: 8, b: 28 }, showlegend: false, uirevision: "keep", hovermode: false };
     if (film.dim === 3) {
       const box = (d) => axis({ range: [film.low[d], film.high[d]], backgroundcolor: look.paper, title: { text: AXES[d] } });
-      const size = AXES.map((_, d) => film.high[d] - film.low[d]), unit = 1.5 / Math.hypot(...size); // the whole box is seen from where one stands
+      const size = AXES.map((_, d) => film.high[d] - film.low[d]), unit = nearest(size);
       layout.scene = { xaxis: box(0), yaxis: box(1), zaxis: box(2), aspectmode: "manual", uirevision: "keep",
         aspectratio: { x: size[0] * unit, y: size[1] * unit, z: size[2] * unit },
-        camera: { eye: { x: 1.25, y: -1.45, z: 0.75 }, center: { x: 0, y: 0, z: -0.13 } } };
+        camera: { eye: EYE, center: LOOK } };
       layout.margin = { l: 0, r: 0, t: 0, b: 0 };
     } else {
       layout.dragmode = narrow() ? false : "pan";
@@ -258,13 +278,13 @@
     const ranges = [0, 1].map((d) => [film.low[d], film.high[d]]);
     if ($("follow").checked) {
       const c = centre(frame || pose(now)), d = film.long, across = ranges[1 - d][1] - ranges[1 - d][0];
-      const shape = $("motion").clientWidth / motionHeight(), half = (across * (d ? 1 / shape : shape)) / 2;
+      const shape = $("motion").clientWidth / motionHeight(), half = (across * (d ? 1 : shape)) / 2; // one that goes up is as high as it is wide
       ranges[d] = [c[d] - half, c[d] + half];
     }
     return ranges;
   }
   function beside(points) { // the window around the body that is followed; null where all is seen
-    const name = $("body").value, parts = film.parts.filter((part) => part.name === name);
+    const name = $("body").value, parts = film.parts.filter((part) => part.name === name || name === MOVING);
     if (!name || !parts.length) return null;
     const low = Array(film.dim).fill(Infinity), high = Array(film.dim).fill(-Infinity);
     for (const part of parts) for (let i = part.start; i < part.stop; i++) for (let d = 0; d < film.dim; d++) {
@@ -280,7 +300,7 @@
     if (!film) return;
     $("motion").classList.toggle("struck", glow);
     again = drawing;
-    if (drawing) return;
+    if (drawing || over.signal.aborted) return;
     drawing = true;
     paint().catch(() => {}).finally(() => { drawing = false; if (again) draw(performance.now() < glowUntil); });
   }
@@ -305,14 +325,17 @@
   }
 
   // -- time ------------------------------------------------------------------------------------------------------------
-  let now = t0, playing = false, stamp = 0, speed = data.speed, glowUntil = 0;
+  const over = new AbortController(); // when another run takes the place of this one
+  let now = Math.min(t1, Math.max(t0, was ? was.now : t0)), playing = false, stamp = 0, glowUntil = 0;
+  let speed = was && data.speeds.includes(was.speed) ? was.speed : data.speed;
   const format = (t) => Number(t.toPrecision(6)).toString();
   function go(t, passed) { // everything on the page shows the same moment
     const before = now;
     now = Math.min(t1, Math.max(t0, t));
     const clock = performance.now();
     const count = upto(hits.t, now), struck = passed ? count - upto(hits.t, before) : 0;
-    if (struck > 0) glowUntil = clock + 140; // an impact is seen however many frames a second there are
+    const often = count - upto(hits.t, now - speed) > FLASHES;
+    if (struck > 0 && !often) glowUntil = clock + 140; // an impact is seen however many frames a second there are
     draw(clock < glowUntil || (count > 0 && hits.t[count - 1] === now));
     $("scrub").value = Math.round((1e6 * (now - t0)) / duration);
     $("clock").textContent = "t = " + format(now);
@@ -324,7 +347,7 @@
     if (!passed) showRow(count - 1);
   }
   function tick(clock) {
-    if (!playing) return;
+    if (!playing || over.signal.aborted) return;
     go(now + (speed * (clock - stamp)) / 1000, true);
     stamp = clock;
     if (now >= t1) return play(false);
@@ -341,20 +364,19 @@
   $("scrub").oninput = (event) => { const t = t0 + (duration * event.target.value) / 1e6; play(false); go(t); };
   $("before").onclick = () => { const i = upto(hits.t, now) - 1; play(false); go(i >= 0 && hits.t[i] < now ? hits.t[i] : i > 0 ? hits.t[i - 1] : t0); };
   $("after").onclick = () => { const i = upto(hits.t, now); play(false); go(i < hits.t.length ? hits.t[i] : t1); };
-  for (const s of data.speeds) $("speed").add(new Option(`${s}×`, s, s === data.speed, s === data.speed));
+  $("speed").replaceChildren(...data.speeds.map((s) => new Option(`${s}×`, s, s === speed, s === speed)));
   $("speed").onchange = (event) => { speed = Number(event.target.value); };
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input, select, button, textarea")) return;
     const act = { " ": () => play(!playing), ArrowLeft: () => go(now - duration / 200), ArrowRight: () => go(now + duration / 200),
       ",": $("before").onclick, ".": $("after").onclick }[event.key];
     if (act) { event.preventDefault(); act(); }
-  });
+  }, { signal: over.signal });
 
   // -- the table of impacts, page by page ------------------------------------------------------------------------------
   const ROWS = 25;
   let chosen = Array.from(hits.t.keys()), page = 0, row = -1;
-  $("contact").add(new Option("all", "-1"));
-  hits.names.forEach((name, c) => $("contact").add(new Option(name, c)));
+  $("contact").replaceChildren(new Option("all", "-1"), ...hits.names.map((name, c) => new Option(name, c)));
   function showPage(p) {
     const pages = Math.max(1, Math.ceil(chosen.length / ROWS));
     page = Math.min(Math.max(p, 0), pages - 1);
@@ -382,11 +404,14 @@
   };
 
   // -- the page --------------------------------------------------------------------------------------------------------
+  let built = false;
   async function build() {
+    if (over.signal.aborted) return;
     look = theme();
     layers.length = 0;
     const [traces, layout] = buildSeries();
-    const range = $("series").layout ? visible() : [t0, t1];
+    const range = built ? visible() : (was && was.zoom) || [t0, t1];
+    built = true;
     layout.xaxis.range = range;
     fill(traces, ...range);
     if (film) {
@@ -396,11 +421,14 @@
     }
     await Plotly.react("series", traces, layout, config());
   }
-  $("follow").checked = Boolean(film && film.follow);
+  $("follow").checked = Boolean(film && film.follow && (!was || was.follow !== false));
   $("follow-label").hidden = !(film && film.follow);
-  $("body-label").hidden = !bodies.length;
-  $("body").add(new Option("all", ""));
-  for (const name of bodies) $("body").add(new Option(name, name));
+  $("forces-label").hidden = !arrows;
+  if (!was) $("forces").checked = Boolean(arrows && film.dim === 2 && bodies.length <= FEW); // in space they would be seen through the bodies only
+  $("forces").onchange = build;
+  $("body-label").hidden = !looks.length;
+  $("body").replaceChildren(new Option("all", ""), ...looks.map((name) => new Option(name === MOVING ? "what moves" : name, name)));
+  if (was && looks.includes(was.body)) $("body").value = was.body;
   $("body").onchange = () => {
     followed = 0;
     if (!$("body").value) Plotly.relayout("motion", Object.fromEntries(AXES.slice(0, film.dim).map((a, d) => [(film.dim === 3 ? `scene.${a}axis` : `${a}axis`) + ".range", [film.low[d], film.high[d]]])));
@@ -414,15 +442,64 @@
     build();
   };
   try { const kept = localStorage.getItem("carom-theme"); if (kept) document.documentElement.dataset.theme = kept; } catch { /* as above */ }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", build);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", build, { signal: over.signal });
   let small = narrow();
-  window.addEventListener("resize", () => { if (small !== narrow()) { small = narrow(); build(); } });
+  window.addEventListener("resize", () => { if (small !== narrow()) { small = narrow(); build(); } }, { signal: over.signal });
   build().then(() => {
+    if (over.signal.aborted) return;
     $("series").on("plotly_relayout", (change) => { if (Object.keys(change).some((key) => key.startsWith("xaxis"))) refine(); });
     $("series").on("plotly_afterplot", measure);
     measure();
     $("series").on("plotly_click", (event) => { play(false); go(event.points[0].x); });
-    go(t0);
+    go(now);
+    if (was && was.plays) play(true);
     document.body.dataset.ready = "yes";
   });
+  return {
+    build,
+    restart: () => { go(t0); play(true); },
+    moment: () => { // where it stands now
+      const seen = built && $("series").layout ? visible() : [t0, t1], zoom = seen[0] === t0 && seen[1] === t1 ? null : seen;
+      return { now, speed, plays: playing, zoom, body: $("body").value, follow: $("follow-label").hidden ? undefined : $("follow").checked };
+    },
+    end: () => { over.abort(); $("series").removeAllListeners?.(); },
+  };
+}
+
+// -- what is around it ------------------------------------------------------------------------------------------------
+function tell(words, tables) { // the words of another run: all of them as text
+  for (const name of ["title", "summary", "message", "note"]) $(name).textContent = words[name];
+  $("message").hidden = !words.message;
+  for (const [name, rows] of Object.entries(tables)) {
+    const table = document.createElement("table");
+    for (const [key, value] of rows) {
+      const row = table.insertRow(), head = document.createElement("th");
+      head.textContent = key;
+      row.append(head);
+      row.insertCell().textContent = value;
+    }
+    $(name).replaceChildren(rows.length ? table : "none");
+  }
+}
+(() => {
+  let shown = player(JSON.parse($("data").textContent), null);
+  if (window.parent === window) return;
+  // In a frame: the page around it may send another run, as data.
+  const acts = {
+    show: ({ run }) => {
+      const was = shown.moment();
+      shown.end();
+      delete document.body.dataset.ready;
+      tell(run.words, run.tables);
+      $("motion-section").hidden = !run.data.film;
+      $("impacts-section").hidden = !run.data.impacts.t;
+      shown = player(run.data, was);
+    },
+    restart: () => shown.restart(),
+    theme: ({ dark }) => { document.documentElement.dataset.theme = dark ? "dark" : "light"; shown.build(); },
+  };
+  window.addEventListener("message", (event) => {
+    if (event.source === window.parent && Object.hasOwn(acts, event.data?.carom)) acts[event.data.carom](event.data);
+  });
+  window.parent.postMessage({ carom: "here" }, "*");
 })();
