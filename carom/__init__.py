@@ -47,11 +47,14 @@ _register(
     report_ensemble="carom.report.still_page:report_ensemble",
     report_billiard="carom.report.still_page:report_billiard",
     plot_billiard="carom.report.ensembles:plot_billiard",
-    plot_diagram="carom.report.ensembles:plot_diagram",
+    plot_diagram="carom.report.diagrams:plot_diagram",
+    plot_exponents="carom.report.diagrams:plot_exponents",
+    plot_section="carom.report.diagrams:plot_section",
     view="carom.live.viewing:view_solution",
     view_world="carom.live.viewing:view_world",
     view_run="carom.live.viewing:view_run",
     play_world="carom.live.viewing:play_world",
+    play_model="carom.live.viewing:play_model",
     report_world="carom.report.worlds:write_report",
     save_world="carom.bodies.world_store:save",
     load_world="carom.bodies.world_store:load",
@@ -69,6 +72,7 @@ if TYPE_CHECKING:  # for readers, type checkers and the documentation; _HOMES sa
     from carom.contact.convex import Convex, separations
     from carom.contact.joint import Joint
     from carom.errors import CaromError, InputError, SolveError, SweepError
+    from carom.live.viewing import play
     from carom.many.ensemble import ensemble
     from carom.many.expectation import expectation
     from carom.many.sweep import sweep
@@ -106,6 +110,7 @@ _HOMES = {
     "carom.contact.convex": "Convex separations",
     "carom.contact.joint": "Joint",
     "carom.errors": "CaromError InputError SolveError SweepError",
+    "carom.live.viewing": "play",
     "carom.many.ensemble": "ensemble",
     "carom.many.expectation": "expectation",
     "carom.many.sweep": "sweep",
@@ -215,6 +220,7 @@ __all__ = [
     "expectation",
     "load",
     "models",
+    "play",
     "motions",
     "rigid_velocity",
     "rollout",

@@ -89,7 +89,10 @@ def disk(x: float, y: float, radius: Any) -> np.ndarray:
 
 
 def _points(value: Any) -> np.ndarray:
-    points = np.atleast_2d(np.asarray(value, float))
+    try:
+        points = np.atleast_2d(np.asarray(value, float))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a part of a picture must be an array [k, 2] or [k, 3] of points; got {value!r}") from error
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise InputError(f"a part of a picture must be an array [k, 2] or [k, 3] of points; got shape {np.shape(value)}")
     return points
@@ -99,7 +102,13 @@ def picture(shape: Callable[..., Any] | Named, q: Any, t: float, params: Any) ->
     """The parts at one configuration."""
     shape = shape if isinstance(shape, Named) else Named(shape, ("q", "t", "params"), "shape")
     parts: list[Part] = []
-    for item in shape(q=q, t=t, params=params):
+    try:
+        items = list(shape(q=q, t=t, params=params))
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"the shape fails with {type(error).__name__}: {error}. It returns a list of parts") from error
+    for item in items:
         if isinstance(item, Part):
             parts.append(item)
         else:

@@ -7,9 +7,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from carom.calls import nearest
 from carom.closures import Frozen, freeze
+from carom.closures.per_object import per_object
+from carom.closures.settled import settle, written_down
 from carom.errors import InputError
 
 
@@ -49,24 +52,91 @@ class Named(eqx.Module):
 
     def frozen(self) -> "Named":
         """The same, with private copies of everything that its function captures at this moment."""
-        function = freeze(self.function)
-        return self if function is self.function else _with(self, function)
+        return _with(self, freeze(self.function))
 
 
 def _with(named: Named, function: Frozen) -> Named:
+    if function is named.function:
+        return named
     copied = object.__new__(Named)
     for name, value in (("function", function), ("wanted", named.wanted), ("role", named.role)):
         object.__setattr__(copied, name, value)
     return copied
 
 
+class _Functions:
+    """The functions in a tree that does not change, and the tree as it was when they were frozen last."""
+
+    def __init__(self, tree: Any):
+        self.named = [x for x in jax.tree.leaves(tree, is_leaf=_is_named) if _is_named(x)]
+        inside = vars(tree).items() if isinstance(tree, eqx.Module) else ()
+        self.plain = {name: f for name, f in inside if isinstance(f, (types.FunctionType, Frozen))}
+        self.last: tuple[list[Frozen], Any] | None = None
+        self.sure: bool | None = None  # of a frozen tree: nothing that its functions capture hides
+
+    def frozen(self, tree: Any) -> Any:
+        return self._holding(tree, [freeze(x.function) for x in self.named] + [freeze(f) for f in self.plain.values()])
+
+    def renewed(self, tree: Any) -> Any:
+        now = [freeze(x.function.origin if isinstance(x.function, Frozen) else x.function) for x in self.named]
+        return self._holding(tree, [*now, *self.plain.values()])
+
+    def settled(self, tree: Any, given: dict[str, Any]) -> Any:
+        known = [x.wanted if all(name in given for name in x.wanted) else None for x in self.named]
+        now = [x.function if names is None else settle(x.function, {name: given[name] for name in names})
+               for x, names in zip(self.named, known, strict=True)]  # fmt: skip
+        return self._holding(tree, [*now, *self.plain.values()])
+
+    def _holding(self, tree: Any, now: list[Frozen]) -> Any:
+        if all(a is b for a, b in zip(now, [*(x.function for x in self.named), *self.plain.values()], strict=True)):
+            return tree
+        last = self.last
+        if last is not None and all(a is b for a, b in zip(now, last[0], strict=True)):
+            return last[1]
+        given = iter(now)
+        made = jax.tree.map(lambda x: _with(x, next(given)) if _is_named(x) else x, tree, is_leaf=_is_named)
+        for name in self.plain:
+            object.__setattr__(made, name, next(given))
+        self.last = now, made
+        return made
+
+
+_functions_of = per_object(_Functions)
+
+
 def frozen(tree: Any) -> Any:
-    """A system (or any tree) whose functions are frozen: at the door of everything that compiles."""
-    tree = jax.tree.map(lambda x: x.frozen() if isinstance(x, Named) else x, tree, is_leaf=lambda x: isinstance(x, Named))
-    plain = {name: f for name, f in vars(tree).items() if isinstance(f, types.FunctionType)} if isinstance(tree, eqx.Module) else {}
-    for name, function in plain.items():
-        object.__setattr__(tree, name, freeze(function))
-    return tree
+    """A system (or any tree) whose functions are frozen: at the door of everything that compiles. All that they capture is read
+    again; where nothing has changed since the last time, the same tree is returned, and what was found out of it still holds."""
+    return (_functions_of if isinstance(tree, eqx.Module) else _Functions)(tree).frozen(tree)
+
+
+def frozen_once(tree: Any) -> Any:
+    """The same, where functions that are frozen already stay what they are, whatever has been changed since."""
+    functions = (_functions_of if isinstance(tree, eqx.Module) else _Functions)(tree)
+    every = [*(x.function for x in functions.named), *functions.plain.values()]
+    return tree if all(isinstance(f, Frozen) for f in every) else functions.frozen(tree)
+
+
+def renewed(tree: Any) -> Any:
+    """A method that was given functions of its own when it was made (a discrete Lagrangian), with what they capture now."""
+    functions = (_functions_of if isinstance(tree, eqx.Module) else _Functions)(tree)
+    return functions.renewed(tree) if functions.named else tree
+
+
+def settled(tree: Any, **given: Any) -> Any:
+    """A frozen tree in which functions whose captures cannot all be read are told apart by what they compute at this moment.
+    `given`: arrays, numbers or placeholders for the arguments, by name; `p`, `speed` and `mass` follow from the others."""
+    functions = (_functions_of if isinstance(tree, eqx.Module) else _Functions)(tree)
+    if functions.sure is None:
+        functions.sure = all(written_down(x.function) for x in functions.named)
+    if functions.sure:
+        return tree
+    place = lambda x: jax.ShapeDtypeStruct(np.shape(x), getattr(x, "dtype", None) or np.result_type(x))  # noqa: E731
+    return functions.settled(tree, jax.tree.map(place, {"p": given["v"], "speed": 0.0, "mass": 0.0, **given}))
+
+
+def _is_named(x: Any) -> bool:
+    return isinstance(x, Named)
 
 
 def changed_since(tree: Any) -> Named | None:

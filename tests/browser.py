@@ -18,6 +18,7 @@ PROGRAM = next((p for name in ("chromium", "chromium-browser", "google-chrome") 
 # WebGL by software: machines that run tests have no graphics card.
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--hide-scrollbars", "--no-first-run"]
 FLAGS += ["--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--mute-audio"]
+FLAGS += ["--disable-quic", "--disable-sync"]
 
 needs_browser = pytest.mark.skipif(
     PROGRAM is None and not os.environ.get("CAROM_BROWSER"), reason="no chromium here: apt-get install chromium"

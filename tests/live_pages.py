@@ -68,8 +68,8 @@ def says(browser: Browser, text: str) -> None:
     browser.wait(f"!!document.querySelector('textarea')?.value.includes({json.dumps(text)})", PATIENCE)
 
 
-def on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:
-    """Where on the screen a point of the first stage is seen."""
+def on_screen(page: LivePage, point: np.ndarray, stage: int = 0) -> tuple[float, float]:
+    """Where on the screen a point of a stage is seen."""
     client = max(page.server.get_clients().items())[1]  # the newest: one that was left may not be gone yet
     camera = client.camera
     w, x, y, z = camera.wxyz
@@ -80,7 +80,7 @@ def on_screen(page: LivePage, point: np.ndarray) -> tuple[float, float]:
             [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
         ]
     )
-    seen = turn.T @ (point + np.asarray(page.stages[0].frame.position) - camera.position)  # x right, y down, z ahead
+    seen = turn.T @ (point + np.asarray(page.stages[stage].frame.position) - camera.position)  # x right, y down, z ahead
     scale = 0.5 * camera.image_height / np.tan(camera.fov / 2)
     return camera.image_width / 2 + scale * seen[0] / seen[2], camera.image_height / 2 + scale * seen[1] / seen[2]
 

@@ -69,7 +69,7 @@ def test_pages_made_by_the_build(build):
 
 CODED = [
     *("first-steps", "own-system", "own-method", "many", "bodies", "joints", "rotations", "friction-in-space", "contact-laws"),
-    *("control", "chaos"),
+    *("control", "chaos", "live"),
 ]
 
 

@@ -1,5 +1,7 @@
 """A function, with everything that it captures and that somebody could change, copied."""
 
+import array
+import collections
 import functools
 import types
 from typing import Any
@@ -9,12 +11,13 @@ import numpy as np
 
 from carom.closures.reading import (
     PLAIN,
+    home,
     imported,
+    in_builtins,
     inside_jit,
     installed,
     is_library,
     keeps_to_itself,
-    members,
     state_of,
     what_is_read,
 )
@@ -27,7 +30,7 @@ class Copier:
         self.copies: dict[int, Any] = {}
         self.alive: list[Any] = []
         self.attributes: frozenset[str] = frozenset()
-        self.shared = False
+        self.uncopied: list[tuple[Any, frozenset[str]]] = []  # what stays the same object, and which attributes of it are read
         self.told: dict[int, set[str]] = {}  # the names of each module that were copied
 
     def copy(self, x: Any) -> Any:
@@ -45,7 +48,7 @@ class Copier:
     def compound(self, x: Any) -> Any:
         jitted = inside_jit(x)
         if isinstance(x, np.ndarray):
-            return x.copy()
+            return x.copy() if x.dtype != object else self.objects(x)
         if isinstance(x, types.FunctionType):
             return x if is_library(x) else self.function(x)
         if jitted is not None:
@@ -53,20 +56,50 @@ class Copier:
         if isinstance(x, types.ModuleType):
             return x
         if isinstance(x, type):
-            functions = (types.FunctionType, staticmethod, classmethod, property)
-            self.shared |= not is_library(x) and any(not isinstance(value, functions) for _, value in members(x))
+            if not is_library(x):  # what it holds may be changed, and what its methods read, and its bases
+                self.uncopied.append((x, self.attributes))
             return x
         if type(x) in (list, tuple, set, frozenset):
             return type(x)(self.copy(y) for y in x)
-        if isinstance(x, tuple) and hasattr(x, "_make"):
+        if isinstance(x, tuple) and hasattr(type(x), "_make"):
             return x._make(self.copy(y) for y in x)  # pyright: ignore[reportAttributeAccessIssue]
-        if type(x) is dict:
-            return {key: self.copy(value) for key, value in x.items()}
+        if isinstance(x, (dict, list, collections.deque, array.array, types.MappingProxyType)):
+            return self.container(x)
         if isinstance(x, functools.partial):
             return functools.partial(self.copy(x.func), *self.copy(x.args), **self.copy(x.keywords))
         if isinstance(x, types.MethodType):
             return types.MethodType(self.copy(x.__func__), self.copy(x.__self__))
         return self.object(x)
+
+    def objects(self, x: np.ndarray) -> np.ndarray:
+        copied = np.empty_like(x)
+        copied.ravel()[:] = [self.copy(y) for y in x.ravel()]
+        return copied
+
+    def container(self, x: Any) -> Any:
+        """Dicts and lists, and what is made of them: through the functions of Python's own, since theirs may do anything."""
+        if type(x) is dict:
+            return {key: self.copy(value) for key, value in x.items()}
+        if isinstance(x, types.MappingProxyType):
+            return types.MappingProxyType({key: self.copy(value) for key, value in x.items()})
+        if isinstance(x, array.array):
+            return x[:]
+        self.copy(type(x))
+        if isinstance(x, collections.deque):
+            copied: Any = collections.deque.__new__(type(x))
+            collections.deque.__init__(copied, [self.copy(y) for y in x], x.maxlen)
+        elif isinstance(x, list):
+            copied = list.__new__(type(x))
+            list.extend(copied, [self.copy(y) for y in x])
+        else:
+            kind = collections.OrderedDict if isinstance(x, collections.OrderedDict) else dict
+            copied = kind.__new__(type(x))
+            for key, value in dict.items(x):
+                kind.__setitem__(copied, key, self.copy(value))
+        if isinstance(x, collections.defaultdict):
+            copied.default_factory = self.copy(x.default_factory)
+        vars(copied).update({name: self.copy(value) for name, value in vars(x).items()}) if hasattr(x, "__dict__") else None
+        return copied
 
     def function(self, f: types.FunctionType) -> types.FunctionType:
         reads = what_is_read(f.__code__)
@@ -74,7 +107,7 @@ class Copier:
             return f  # it means the variables themselves
         outer, self.attributes = self.attributes, self.attributes | reads.attributes
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
-        known = f.__globals__ if installed(f.__module__ or "") else {}
+        known = f.__globals__ if installed(home(f)) else {}
         scope: dict[str, Any] = known or {n: f.__globals__[n] for n in f.__globals__ if n.startswith("__")}
         copied = types.FunctionType(f.__code__, scope, f.__name__, None, cells or None)
         self.copies[id(f)] = copied
@@ -87,7 +120,9 @@ class Copier:
         for name in reads.names if not known else ():
             if name in f.__globals__:
                 scope[name] = f.__globals__[name] if name in reads.grown else self.copy(f.__globals__[name])
-        self.shared |= bool(imported(f))  # the copy will import them as they are
+            else:
+                scope.update((name, self.copy(x)) for x in in_builtins(name))
+        self.uncopied += [(module, self.attributes) for module in imported(f)]  # the copy will import them as they are
         copied.__defaults__, copied.__kwdefaults__ = self.copy(f.__defaults__), self.copy(f.__kwdefaults__)
         copied.__dict__.update(self.copy(f.__dict__))
         copied.__module__, copied.__qualname__, copied.__doc__ = f.__module__, f.__qualname__, f.__doc__
@@ -114,9 +149,13 @@ class Copier:
         try:
             copied = object.__new__(type(x))
         except TypeError:  # part of it is written in C
-            self.shared = True
+            self.uncopied.append((x, self.attributes))
             return x
         self.copies[id(x)] = copied
+        own = getattr(x, "__dict__", {})
         for name, value in state.items():
-            object.__setattr__(copied, name, self.copy(value))
+            if name in own:  # not as an attribute: a class may have a property of that name
+                vars(copied)[name] = self.copy(value)
+            else:
+                object.__setattr__(copied, name, self.copy(value))
         return copied

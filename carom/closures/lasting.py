@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from carom.closures.frozen_function import Frozen
-from carom.closures.reading import Reader, inside_jit, installed, is_library, members, what_is_read
+from carom.closures.reading import Reader, attribute, home, inside_jit, installed, is_library, members, what_is_read
 
 # Packages whose functions of numbers are settled by their versions ...
 KNOWN = frozenset({"carom", "jax", "jaxlib", "numpy", "equinox", "jaxtyping"})
@@ -87,7 +87,7 @@ class _Lasting(Reader):
         """By its name, if that is where it is found."""
         if isinstance(x, types.ModuleType):
             return self.module(x)  # `jnp.add` lets nothing grow
-        owner = getattr(x, "__self__", None)
+        owner = attribute(x, "__self__")
         if isinstance(x, types.BuiltinFunctionType) and isinstance(owner, type) and owner.__module__ == "builtins":
             self.tokens += ("builtin", x.__qualname__)  # tuple.__new__
             return None
@@ -135,8 +135,8 @@ class _Lasting(Reader):
     def function(self, f: types.FunctionType) -> None:
         reads = what_is_read(f.__code__)
         self.every |= reads.attributes
-        module = f.__module__ or ""
-        if installed(module) and module != "builtins":
+        module = home(f)
+        if installed(module):
             _check_module(module)
             self._at(module)
         else:
@@ -161,6 +161,8 @@ class _Lasting(Reader):
     def own_class(self, x: type) -> None:
         """How it is printed and hashed does not matter: what dataclasses write for that would make unsure."""
         self.tokens += ("class", x.__qualname__)
+        if not is_library(type(x)):
+            self.value(type(x))
         for name, value in members(x):
             if name not in ("__repr__", "__hash__"):
                 self.tokens.append(name)
@@ -176,7 +178,7 @@ class _Lasting(Reader):
 
 def _name(x: Any) -> tuple[str, str]:
     """Module and name of a function, a class, or what else has both; otherwise nothing."""
-    module, name = getattr(x, "__module__", None), getattr(x, "__qualname__", None) or getattr(x, "__name__", None)
+    module, name = attribute(x, "__module__"), attribute(x, "__qualname__") or attribute(x, "__name__")
     return (module, name) if isinstance(module, str) and isinstance(name, str) else ("", "")
 
 

@@ -1,5 +1,8 @@
 """What a function computes, as one tuple: its code, and the values that the code reads."""
 
+import array
+import builtins
+import collections
 import dis
 import enum
 import functools
@@ -18,6 +21,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, sl
 _GROWERS = frozenset(["append", "extend", "insert", "setdefault", "update", "pop", "add", "clear", "remove"])
 _LARGEST = 50_000  # parts of one function; what lies beyond is compared by identity
 _BLIND = frozenset(["globals", "eval", "exec", "open"])  # ways to values that the text of a function does not show
+_OPEN = frozenset(["types.SimpleNamespace", "argparse.Namespace"])  # of Python's own classes: they are what their attributes are
+_OPEN |= {"collections.UserDict", "collections.UserList", "collections.ChainMap"}
 _OUTSIDE = frozenset(["environ", "getenv", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"])  # of os and numpy
 
 
@@ -103,16 +108,37 @@ def installed(module: str) -> bool:
     return "site-packages" in file or "dist-packages" in file
 
 
+def attribute(x: Any, name: str) -> Any:
+    """An attribute, or None: objects with a `__getattr__` of their own may answer with any exception."""
+    try:
+        return getattr(x, name, None)
+    except Exception:
+        return None
+
+
+def home(f: types.FunctionType) -> str:
+    """The module whose globals a function reads. What it says of itself may be another one's, by functools.wraps; what `exec` makes
+    has none."""
+    return f.__globals__.get("__name__") or ""
+
+
 def is_library(x: Any) -> bool:
     """A function or class on the top level of an installed package."""
-    inner = "<locals>" in getattr(x, "__qualname__", "") or getattr(x, "__closure__", None) is not None
-    return not inner and installed(getattr(x, "__module__", None) or "builtins")
+    inner = "<locals>" in (attribute(x, "__qualname__") or "") or attribute(x, "__closure__") is not None
+    where = home(x) if isinstance(x, types.FunctionType) else attribute(x, "__module__") or "builtins"
+    return not inner and isinstance(where, str) and installed(where)
+
+
+def in_builtins(name: str) -> list[Any]:
+    """What a name means that no module has: something that was put among Python's own names, in a list; or nothing."""
+    found = [vars(builtins)[name]] if name in vars(builtins) and name != "NotImplemented" else []
+    return [x for x in found if not (isinstance(x, (type, types.BuiltinFunctionType, types.FunctionType)) and is_library(x))]
 
 
 def inside_jit(x: Any) -> Any:
     """The function inside `jax.jit(function)`, or None."""
-    inner = getattr(x, "__wrapped__", None)
-    return inner if inner is not None and hasattr(x, "lower") and not isinstance(x, types.FunctionType) else None
+    inner = attribute(x, "__wrapped__")
+    return inner if inner is not None and attribute(x, "lower") is not None and not isinstance(x, types.FunctionType) else None
 
 
 def state_of(x: Any) -> dict[str, Any] | None:
@@ -132,26 +158,38 @@ def _slots(cls: type) -> tuple[str, ...]:
 def keeps_to_itself(x: Any) -> bool:
     """Members of enumerations, and what Python's own library is made of (loggers, locks, files): one does not look into these."""
     python = type(x).__module__.partition(".")[0] in sys.stdlib_module_names
-    return isinstance(x, enum.Enum) or (python and not isinstance(x, types.SimpleNamespace))
+    return isinstance(x, enum.Enum) or (python and f"{type(x).__module__}.{type(x).__qualname__}" not in _OPEN)
 
 
 class Reader:
     """Walks through what a function captures and writes it down."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: frozenset[str] = frozenset()) -> None:
         self.tokens: list[Any] = []
         self.kept: list[Any] = []
+        self.methods: list[tuple[str, Any, frozenset[str]]] = []  # of classes, that nobody has called so far
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []
         self.attributes: frozenset[str] = frozenset()
         self.told: dict[int, set[str]] = {}  # the names of each module that were read
-        self.names: set[str] = {"__call__"}  # all attributes that any of the functions reads
+        self.names: set[str] = {"__call__", *names}  # all attributes that any of the functions reads
         self.member = ""  # of a class: which one is being read
         self.blind: list[tuple[str, str]] = []  # members that reach for values which cannot be seen, and how
 
     def read(self, function: Any) -> tuple:
         self.value(function)
+        self.called()
         return tuple(self.tokens)
+
+    def called(self) -> None:
+        """The methods that some function which was read calls; those may call others."""
+        while due := [method for method in self.methods if method[0] in self.names]:
+            self.methods = [method for method in self.methods if method[0] not in self.names]
+            for name, value, self.attributes in due:
+                self.tokens.append(name)
+                self.member = name
+                self.value(value)
+        self.member = ""
 
     @property
     def unseen(self) -> str:
@@ -194,8 +232,12 @@ class Reader:
         elif isinstance(x, type):
             self.own_class(x)
         elif isinstance(x, dict):
-            self.all(x, (y for pair in x.items() for y in pair))
-        elif isinstance(x, (list, tuple)):
+            self.all(x, (y for pair in dict.items(x) for y in pair))
+        elif isinstance(x, types.MappingProxyType):
+            self.all("proxy", (y for pair in x.items() for y in pair))
+        elif isinstance(x, np.ndarray):  # of objects
+            self.all("objects", (x.shape, *x.ravel()))
+        elif isinstance(x, (list, tuple, collections.deque, array.array)):
             self.all(x, x)
         elif isinstance(x, (set, frozenset)):
             self.all(x, sorted(x, key=repr))
@@ -205,6 +247,8 @@ class Reader:
             self.all("method", (x.__func__, x.__self__))
         elif isinstance(x, (staticmethod, classmethod)):
             self.value(x.__func__)
+        elif isinstance(x, functools.cached_property):
+            self.value(x.func)
         elif isinstance(x, property):
             self.all("property", (x.fget,))
         else:
@@ -233,13 +277,15 @@ class Reader:
         self.all("defaults", (f.__defaults__, f.__kwdefaults__))
         if f.__dict__:
             self.value(f.__dict__)
-        for name in reads.names if not installed(f.__module__ or "") else ():
+        for name in reads.names if not installed(home(f)) else ():
             if name in f.__globals__:
                 self.tokens.append(name)
                 self.same(f.__globals__[name]) if name in reads.grown else self.value(f.__globals__[name])
                 self.blind += _outside(self.member, name, f.__globals__[name], reads.attributes)
             elif name in _BLIND:
                 self.blind.append((self.member, f"calls {name}"))
+            else:
+                self.all("builtin", in_builtins(name))
         for module in imported(f):
             self.module(module)
         self.attributes = outer
@@ -256,8 +302,13 @@ class Reader:
 
     def own_class(self, x: type) -> None:
         self.tokens += ("class", x.__qualname__)
+        if not is_library(type(x)):
+            self.value(type(x))
         outer = self.member
         for name, value in members(x):
+            if isinstance(value, _METHODS) and not name.startswith("__"):
+                self.methods.append((name, value, self.attributes))
+                continue
             self.tokens.append(name)
             self.member = name
             self.value(value)
@@ -279,10 +330,12 @@ class Reader:
             self.value(value)
 
 
+_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
+
+
 def members(cls: type) -> list[tuple[str, Any]]:
     """What a class adds: its functions, and its data."""
-    functions = (types.FunctionType, staticmethod, classmethod, property)
-    return [(n, x) for n, x in vars(cls).items() if isinstance(x, functions) or not (n.startswith("__") or n == "_abc_impl")]
+    return [(n, x) for n, x in vars(cls).items() if isinstance(x, _METHODS) or not (n.startswith("__") or n == "_abc_impl")]
 
 
 def _outside(member: str, name: str, value: Any, attributes: frozenset[str]) -> list[tuple[str, str]]:

@@ -7,22 +7,30 @@ impact time is in it, so nothing jumps). A frame of perturbations is carried ove
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.calls import public
+from carom.calls import public, public_methods
 from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.method import State
 from carom.methods.replay import run
+from carom.results.impacts import counted
+from carom.results.views import view
 from carom.running.options import whole
 from carom.system.system import System
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
+    from matplotlib.figure import Figure
+
+
+@public_methods
 @dataclass(frozen=True)
 class Exponents:
     """Lyapunov exponents per unit of time, largest first; `so_far` shows how they settled, [blocks, exponents] at the times t.
@@ -37,6 +45,14 @@ class Exponents:
     impacts: np.ndarray
     q: np.ndarray  # the state at the end
     p: np.ndarray
+
+    def __repr__(self) -> str:
+        values, hits = ", ".join(f"{x:.4g}" for x in self.values), int(self.impacts.sum())
+        return f"Lyapunov exponents {values} at t = {self.t[-1]:g}, after {counted(hits, 'impact')}"
+
+    def plot(self, path: "str | Path | None" = None) -> "Figure":
+        """How the exponents settled; saved if a path is given."""
+        return view("plot_exponents")(self, path)
 
 
 @public

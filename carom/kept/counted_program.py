@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from carom.kept.keep import keep
+from carom.kept.keep import keep_small, kind_of
 from carom.xla.kernel import without_kernels
 
 REMEMBERED = 256  # kinds of calls
@@ -30,7 +30,7 @@ class Program:
             return function(*args)
 
         self._traced = traced
-        self._jitted = self._kept = keep(traced, function)
+        self._jitted = self._kept = keep_small(traced, function)
         self._known: set[Any] = set()
         self._refused: set[Any] = set()  # kinds of calls that cannot be a kernel
 
@@ -70,11 +70,8 @@ class Program:
 
 
 def _kind(args: Any) -> Any:
-    """What a compilation depends on, or None where something cannot be hashed."""
-    arrays, rest = eqx.partition(args, eqx.is_array)
-    leaves, structure = jax.tree.flatten(rest)
-    shapes = tuple((x.shape, x.dtype) for x in jax.tree.leaves(arrays))
-    kind = structure, tuple(leaves), jax.tree.structure(arrays), shapes
+    """What a compilation depends on, or None where something cannot be hashed or nothing is kept."""
+    kind, _ = kind_of(args)
     try:
         hash(kind)
     except TypeError:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from carom.closures.lasting import Unsure
 from carom.kept.surroundings import constants, sources, unchanged
@@ -160,9 +161,19 @@ def packed(*parts: Any) -> bytes:
 def _loaded(program: bytes, trees: Any) -> Finished:
     from jax.experimental.serialize_executable import deserialize_and_load
 
+    if b"lapack_" in program:
+        _prepare_lapack()
     inside, outside, results = trees
     device = jax.devices()[0]
     return Finished(deserialize_and_load(program, inside, outside, device.client, [device]), results)
+
+
+def _prepare_lapack() -> None:
+    """JAX looks for LAPACK's functions when it lowers a program that calls one, which nobody does with a finished program: a call
+    would go to address 0, and end the process."""
+    from jaxlib import lapack
+
+    lapack.prepare_lapack_call("getrf", np.float64)  # all of them are looked for, whichever is asked
 
 
 def _write(file: Path, content: bytes) -> None:

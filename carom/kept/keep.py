@@ -13,7 +13,7 @@ may be kept, it is `equinox.filter_jit`.
 import hashlib
 import threading
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
 import equinox as eqx
@@ -21,20 +21,32 @@ import jax
 import numpy as np
 
 from carom.closures.lasting import Unsure, lasting
+from carom.closures.per_object import per_object
 from carom.kept.finished import Finished, Store, store
 from carom.kept.surroundings import constants_of, surroundings, trace_context
 from carom.xla.kernel import how_traced
-from carom.xla.programs import compiled_anew, without_places
+from carom.xla.programs import (
+    RUN_ONCE,
+    SMALL_LOOPS,
+    compiled,
+    compiled_anew,
+    uncollected,
+    without_names,
+    without_places,
+)
 from carom.xla.structure import primitives_of
 
 REMEMBERED = 256  # kinds of calls, each with its program
 
 
 class keep:  # a decorator
-    """See above. Arguments are given by position; what is not an array is static, and has to be hashable."""
+    """See above. Arguments are given by position; what is not an array is static, and has to be hashable. `options` are those of
+    XLA, on a CPU."""
 
-    def __init__(self, function: Callable[..., Any], origin: Callable[..., Any] | None = None):
-        self.function = function
+    def __init__(
+        self, function: Callable[..., Any], origin: Callable[..., Any] | None = None, options: dict[str, Any] | None = None
+    ):
+        self.function, self.options = function, options or {}
         self.origin = function if origin is None else origin  # that decides what is computed, where `function` is a cover of it
         self.ready: dict[Any, Finished | None] = {}  # None: a kind that is left to filter_jit
         self.loads = 0  # how many programs were found
@@ -47,23 +59,21 @@ class keep:  # a decorator
         return eqx.filter_jit(self.function)
 
     def __call__(self, *args: Any) -> Any:
-        if store() is None:
+        if store() is None and not (self.options and jax.default_backend() == "cpu"):
             return self.plain(*args)
-        leaves, tree = jax.tree.flatten(args)
-        arrays = [leaf for leaf in leaves if eqx.is_array(leaf)]
-        kind = _kind(leaves, tree)
+        kind, arrays = kind_of(args)
         if kind is None:
             return self.plain(*args)
         try:
             found = self.ready[kind]
         except KeyError:
-            with self.lock:
-                found = self.prepare(kind, args, leaves, arrays, tree)
+            with self.lock, uncollected():
+                found = self.prepare(kind, args, arrays)
         except TypeError:  # something cannot be hashed
             return self.plain(*args)
         return self.plain(*args) if found is None else jax.tree.unflatten(found.results, found.call(*arrays))
 
-    def prepare(self, kind: Any, args: Any, leaves: list[Any], arrays: list[Any], tree: Any) -> Finished | None:
+    def prepare(self, kind: Any, args: Any, arrays: list[Any]) -> Finished | None:
         """The program for a kind of call: loaded, or traced and kept; None where filter_jit is to do it."""
         if kind in self.ready:  # another thread was faster
             return self.ready[kind]
@@ -72,14 +82,18 @@ class keep:  # a decorator
         if folder is not None and key is not None:
             found = folder.load(key, arrays)
             self.loads += found is not None
-            found = found or self.make(folder, key, leaves, arrays, tree)
+            found = found or self.make(folder, key, args, arrays)
+        elif self.options and _at_home(arrays):  # the same numbers, whether programs are kept or not
+            found = self.make(None, "", args, arrays)
         if len(self.ready) >= REMEMBERED:
             self.ready = {}
         self.ready[kind] = found
         return found
 
-    def make(self, folder: Store, key: str, leaves: list[Any], arrays: list[Any], tree: Any) -> Finished | None:
-        """Trace, compile, keep. What calls Python while it runs belongs to this process, and is left to filter_jit."""
+    def make(self, folder: Store | None, key: str, args: Any, arrays: list[Any]) -> Finished | None:
+        """Trace, compile, keep where there is a folder. What calls Python while it runs belongs to this process, and is left to
+        filter_jit."""
+        leaves, tree = jax.tree.flatten(args)
         fixed = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
         holes = [eqx.is_array(leaf) for leaf in leaves]
         results: Any = None
@@ -96,10 +110,17 @@ class keep:  # a decorator
             if traced.jaxpr.effects or any("callback" in name or name in FOREIGN for name in primitives_of(traced.jaxpr.jaxpr)):
                 return None
             lowered = traced.lower()  # which traces the way back of a gradient
+        without_names(lowered)
+        if folder is None:
+            return Finished(compiled(lowered, self.options), results)
         with compiled_anew():
-            compiled = lowered.compile()
-        folder.save(key, compiled, results, arrays)
-        return Finished(compiled, results)
+            program = compiled(lowered, self.options)
+        folder.save(key, program, results, arrays)
+        return Finished(program, results)
+
+
+keep_small = partial(keep, options=SMALL_LOOPS)  # for loops over small systems
+keep_quick = partial(keep, options=RUN_ONCE)  # for what runs once: compiled in a third of the time, without optimisation
 
 
 def key_of(function: Callable[..., Any], args: Any) -> str | None:
@@ -116,26 +137,64 @@ def key_of(function: Callable[..., Any], args: Any) -> str | None:
 FOREIGN = frozenset(["ffi_call", "custom_call", "debug_print", "infeed", "outfeed"])
 
 
-def _kind(leaves: list[Any], tree: Any) -> Any:
-    """What a program is compiled for; None where it is not to be kept: inside other transformations, while JAX is asked to look
-    more closely or not to compile, on other devices than the first."""
+def kind_of(args: Any) -> tuple[Any, list[Any]]:
+    """What a program is compiled for, and the arrays it is called with. None where it is not to be kept: inside other
+    transformations, while JAX is asked to look more closely or not to compile, on other devices than the first."""
     config = jax.config
     if trace_context is None or config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
-        return None
-    kind: list[Any] = [trace_context(), how_traced(), tree]
-    home = {jax.devices()[0]}
+        return None, []
+    kind: list[Any] = [trace_context(), how_traced()]
+    arrays: list[Any] = []
+    for arg in args:
+        inside, values = (_of_module if isinstance(arg, eqx.Module) else _parts)(arg)
+        if inside is None:
+            return None, []
+        kind.append(inside)
+        arrays += values
+    return tuple(kind), arrays
+
+
+def _parts(arg: Any) -> tuple[Any, list[Any]]:
+    """The same of one argument; None where JAX is tracing something in it."""
+    leaves, tree = jax.tree.flatten(arg)
+    kind, arrays, home = [tree], [], None
     for leaf in leaves:
-        if isinstance(leaf, jax.core.Tracer):
-            return None
-        if isinstance(leaf, jax.Array):
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            kind += leaf.shape, leaf.dtype, False, None
+            arrays.append(leaf)
+        elif isinstance(leaf, jax.core.Tracer):
+            return None, []
+        elif isinstance(leaf, jax.Array):
             # What numpy holds at the start of a run, JAX holds after its first part: one program for both.
+            home = home or {jax.devices()[0]}
             here = leaf.devices() == home
             kind += leaf.shape, leaf.dtype, leaf.weak_type, None if here else leaf.sharding
-        elif isinstance(leaf, (np.ndarray, np.generic)):
-            kind += leaf.shape, leaf.dtype, False, None
+            arrays.append(leaf)
         else:
             kind += type(leaf), leaf
-    return tuple(kind)
+    return tuple(kind), arrays
+
+
+class _Same:
+    """Stands for a kind that many arguments share, and is compared by identity, in no time."""
+
+
+_KINDS: dict[Any, _Same] = {}
+
+
+@per_object
+def _of_module(arg: Any) -> tuple[Any, list[Any]]:
+    """Of a system or a method, which do not change."""
+    kind, arrays = _parts(arg)
+    try:
+        if kind is None or kind in _KINDS:
+            return kind and _KINDS[kind], arrays
+    except TypeError:  # something cannot be hashed: told where the program is looked up
+        return kind, arrays
+    if len(_KINDS) >= REMEMBERED:
+        _KINDS.clear()
+    _KINDS[kind] = _Same()
+    return _KINDS[kind], arrays
 
 
 def _at_home(arrays: list[Any]) -> bool:
@@ -144,6 +203,7 @@ def _at_home(arrays: list[Any]) -> bool:
     return jax.config.jax_default_device is None and all(x.devices() == here for x in arrays if isinstance(x, jax.Array))
 
 
-def _aval(x: Any) -> tuple[str, str, tuple[int, ...], bool]:
-    """What is known of an array while a function is traced."""
-    return "array", str(x.dtype), tuple(x.shape), bool(getattr(x, "weak_type", False))
+def _aval(x: Any) -> str:
+    """What is known of an array while a function is traced. As a text: whether two arrays share one tuple for their shapes, as they
+    do in some versions of JAX and after some ways of loading a program, is no part of it."""
+    return f"array {x.dtype} {tuple(x.shape)} {bool(getattr(x, 'weak_type', False))}"

@@ -11,12 +11,14 @@ import enum
 import functools
 import hashlib
 import importlib
+import itertools
 import os
 import sys
 import time
 import types
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -95,12 +97,12 @@ def contexts() -> list[str]:
     if trace_context is None:
         raise Unsure("this version of JAX does not say what tracing depends on")
     told = []
-    for here, pristine in zip(trace_context(), _PRISTINE, strict=True):
+    for here in trace_context():  # longer than at the start once a part of JAX is imported that has options of its own
         if getattr(here, "empty", False):  # a mesh without devices, which JAX puts around the way back of a gradient, is none
             here = None
         if isinstance(here, (bool, int, float, str, enum.Enum, type(None))) or here == ():
             told.append(repr(here))
-        elif here != pristine:
+        elif here not in _PRISTINE:
             raise Unsure(f"a context of JAX: {type(here).__name__}")
     return told
 
@@ -146,23 +148,39 @@ def _takes_part(module: str) -> bool:
     return parts[0] == "carom" and len(parts) > 1 and parts[1] in TRACED
 
 
-_CONSTANTS: dict[str, tuple[list[Any], list[int], str]] = {}  # the values, kept alive so that no other can have their identity
+class _Told(NamedTuple):
+    """The values of a module and of its classes: the places where they are, and the values themselves, kept alive so that no other
+    can have their identity."""
+
+    places: list[Any]
+    values: list[Any]
+    identities: list[int]
+    digest: str
+
+
+_CONSTANTS: dict[str, _Told] = {}
 
 
 def _constants(module: str) -> str:
     """Numbers and texts by value; functions by where they were written, unsure where that is not in an installed package. What a
     module remembers while it works is in lower case, after an underscore."""
-    values = [(name, x) for name, x in vars(sys.modules[module]).items() if not name.startswith("__")]
-    for name, cls in list(values):
-        if isinstance(cls, type) and cls.__module__ == module:
-            values += [(f"{name}.{key}", part) for key, part in vars(cls).items() if not key.startswith(("__", "_abc"))]
-    identities = [id(x) for _, x in values]
     known = _CONSTANTS.get(module)
-    if known is None or known[1] != identities:
+    if known is None or [*map(id, _values(known.places))] != known.identities:
+        home = vars(sys.modules[module])
+        classes = {name: x for name, x in home.items() if isinstance(x, type) and x.__module__ == module and name[:2] != "__"}
+        places = [home, *(vars(cls) for cls in classes.values())]
+        values = [(name, x) for name, x in home.items() if not name.startswith("__")]
+        for name, cls in classes.items():
+            values += [(f"{name}.{key}", part) for key, part in vars(cls).items() if not key.startswith(("__", "_abc"))]
         told = sorted((name, str(_place(x))) for name, x in values if not _is_state(name, x))
         digest = hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest()
-        known = _CONSTANTS[module] = [x for _, x in values], identities, digest
-    return known[2]
+        alive = [*_values(places)]
+        known = _CONSTANTS[module] = _Told(places, alive, [*map(id, alive)], digest)
+    return known.digest
+
+
+def _values(places: list[Any]) -> Iterator[Any]:
+    return itertools.chain.from_iterable(place.values() for place in places)
 
 
 def _is_state(name: str, x: Any) -> bool:

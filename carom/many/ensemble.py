@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from jaxtyping import Array, Float
 from carom.calls import public
 from carom.errors import InputError
 from carom.kept.keep import keep
+from carom.kept.remember import remembered
 from carom.many.cluster import Lanes, check_store, fingerprint, spread
 from carom.many.lane_inputs import CheckedLanes, check_lanes, saved_steps
 from carom.many.trajectories import Ensemble
@@ -27,7 +29,7 @@ from carom.methods.method import Method, State
 from carom.methods.status import OK, TABLE_FULL
 from carom.methods.variational.lanes import HARD_SINGLY, SINGLY, TOGETHER, LaneInputs, LaneStates, advance_lanes
 from carom.methods.variational.lanes_in_tiles import advance_in_tiles
-from carom.named import frozen
+from carom.named import frozen, renewed
 from carom.running.checkpoint import digest_of
 from carom.running.checks import check_step, needs_of
 from carom.running.options import check_ensemble, check_grid, refuse_stop
@@ -92,7 +94,7 @@ def ensemble(
     check_ensemble(system, method, dtype, each, q0s=q0s, v0s=v0s, dt=dt, params=params)
     refuse_stop(stop, "carom.ensemble")
     longest, total = check_grid(np.max(np.asarray(dt, float), initial=0.0), num_steps)
-    system = frozen(system.on_grid(dt))
+    system, method = frozen(system.on_grid(dt)), renewed(method)
     require(needs_of(system), method, "ensemble")
     lanes = check_lanes(system, q0s, v0s, dt, params, each, t0)
     problem = lanes.problem
@@ -126,8 +128,8 @@ def ensemble(
         t0=float(t0),
         system=system,
         method=method,
-        params=params,
-        each=each or {},
+        params=jax.tree.map(copy, params),
+        each=jax.tree.map(copy, each or {}),
         contact_names=lanes.problem.contact_names,
         seconds=time.perf_counter() - compiled,
         compile_seconds=compiled - clock,
@@ -176,7 +178,7 @@ class _Plan:
         share = -(-count // len(devices))
         # Rotations and long rows of nodes are more code than compaction can repeat for each of its stages.
         self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes", "controller"}
-        used = _functions_used(self.method, self.system, lanes) if self.compact and on_cpu else set()
+        used = self._functions_used() if self.compact and on_cpu else set()
         if used & (SCALAR | (SINES if dtype != np.float64 else set())):
             self.compact = False  # a CPU computes these one by one, and lanes side by side gain nothing
         self.tiled = self.compact and devices[0].platform == "gpu" and os.environ.get("CAROM_TILES") != "0"
@@ -193,6 +195,12 @@ class _Plan:
         self.q, self.p = np.empty((count, len(saved), n)), np.empty((count, len(saved), lanes.p.shape[1]))
         self.steps, self.status = np.zeros(count, np.int32), np.zeros(count, np.int32)
         self.energy, self.impacts = np.empty((count, len(saved))), np.zeros((count, len(saved)), np.int32)
+
+    def _functions_used(self) -> set[str]:
+        """Traced once: the next ensemble of this kind asks for it again, and tracing took half of its time."""
+        lanes = self.lanes
+        at = lanes.q[0], lanes.p[0], np.zeros(()), lanes.dt[0]
+        return set(remembered(_functions_used, self.method, self.system, lanes.problem.params, *at))
 
     def compile(self) -> None:
         """The first task up to step 0: nothing is done but compiling. What Triton does not take goes the longer way."""
@@ -262,16 +270,15 @@ SCALAR = {"tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"}
 SCALAR |= {"exp", "exp2", "expm1", "log", "log1p", "pow", "logistic", "erf", "cbrt"}
 
 
-def _functions_used(method: Any, system: System, lanes: CheckedLanes) -> set[str]:
+def _functions_used(method: Any, system: System, params: Any, *at: Any) -> list[str]:
     """What a step computes, among it functions that are more than arithmetic."""
-    params, n = lanes.problem.params, lanes.q.shape[1]
 
     def step(q, p, t, dt):
-        mechanics = method.bind(system, params, n)
+        mechanics = method.bind(system, params, q.shape[0])
         return method.flow(mechanics, without_energy=True)(q, p, t, dt), mechanics.contacts.faces(q, t)
 
     with jax.enable_x64(True):
-        return primitives(step, *(jnp.asarray(x, float) for x in (lanes.q[0], lanes.p[0], 0.0, lanes.dt[0])))
+        return sorted(primitives(step, *(jnp.asarray(x, float) for x in at)))
 
 
 class _Sizes(NamedTuple):

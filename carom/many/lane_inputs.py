@@ -40,7 +40,7 @@ class CheckedLanes(NamedTuple):
 
 def check_lanes(system, q0s, v0s, dt, params, each, t0) -> CheckedLanes:
     q, v = _rows(q0s, "q0s"), _rows(v0s, "v0s")
-    each = {key: np.asarray(value, float) for key, value in (each or {}).items()}
+    each = {key: np.array(value, float) for key, value in (each or {}).items()}  # copies: what was asked for stays known
     if each and not isinstance(params or {}, dict):
         raise InputError("each gives parameters by name; params must then be a dict")
     steps = np.atleast_1d(np.asarray(dt, float))
@@ -66,7 +66,7 @@ def check_lanes(system, q0s, v0s, dt, params, each, t0) -> CheckedLanes:
 
 def _rows(value: Any, name: str) -> np.ndarray:
     try:
-        array = np.asarray(value, float)
+        array = np.array(value, float)  # a copy: the ensemble keeps its start
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be an array of numbers, one row per lane; got {value!r}") from error
     if array.ndim not in (1, 2) or array.size == 0:

@@ -4,6 +4,7 @@ import html
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from carom.calls import public_methods
 from carom.errors import InputError
 from carom.methods.status import OK
+from carom.results.caveats import GROWTH
 from carom.results.places import file_path
 from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.results.store import FORMAT, versions
@@ -147,14 +149,37 @@ class Ensemble:
             "impacts": int(np.sum(self.num_impacts)),
             "energy_error_max": float(np.max(error, initial=0.0)),
             "energy_error_median": float(np.median(error)) if error.size else 0.0,
+            "caveats": list(self.caveats),
             "seconds": self.seconds,
             "compile_seconds": self.compile_seconds,
             "trajectory_steps_per_second": work / self.seconds if self.seconds > 0 else 0.0,
         }
 
+    def _grown(self) -> np.ndarray:
+        """[lanes]: whether the energy at the saved steps is larger than any method makes it, with nothing to feed it."""
+        if self.system.needs & {"forces", "moving walls"}:
+            return np.zeros(len(self), bool)
+        with np.errstate(over="ignore", invalid="ignore"):
+            most = np.max(np.nan_to_num(self.energy_error, nan=np.inf, posinf=np.inf), axis=1)
+        return self.ok & (most > GROWTH)
+
+    @cached_property
+    def caveats(self) -> tuple[str, ...]:
+        """What lanes that ended well still have to say: of those whose energy grew, the one where it grew most is run again."""
+        grown = self._grown()
+        if not grown.any() or self.single:
+            return ()
+        with np.errstate(over="ignore", invalid="ignore"):
+            most = np.max(np.nan_to_num(self.energy_error, nan=np.inf, posinf=np.inf), axis=1)
+        lane = int(np.argmax(np.where(grown, most, -np.inf)))
+        others = f" ({int(grown.sum())} lanes gained more than {GROWTH:.0%} of their energy)"
+        return tuple(f"lane {lane}: {sentence}{others}" for sentence in self.solve(lane).caveats)
+
     def __repr__(self) -> str:
         failed = int(np.sum(~self.ok))
         ending = f"{failed} failed" if failed else "all ok"
+        grown = int(np.sum(self._grown()))
+        ending += f", but the energy of {counted(grown, 'lane')} grew: see .caveats" if grown else ""
         steps, hits = counted(int(self.saved[-1]), "step"), counted(int(np.sum(self.num_impacts)), "impact")
         return f"Ensemble {self.name!r}: {len(self)} lanes of {steps}, {hits}, {ending}"
 

@@ -6,6 +6,7 @@ cannot, `Method.offers` the verbs it serves. Nothing else asks a method or a sys
 
 from typing import Any
 
+from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
 
@@ -61,7 +62,8 @@ def refusal(needs: frozenset[str], method: Method, verb: str) -> str | None:
     name = type(method).__name__
     if verb not in method.offers:
         return f"{name} does not offer {VERBS[verb]}"
-    missing = [need for need in NEEDS if need in needs - method.takes]
+    beyond = needs - method.takes
+    missing = [need for need in NEEDS if need in beyond]
     if missing:
         return f"{name} does not take systems with {NEEDS[missing[0]]}"
     reason = method.refuses(needs)
@@ -80,6 +82,12 @@ def alternatives(needs: frozenset[str], verb: str) -> list[str]:
     return names
 
 
+@per_object
+def _taken(method: Method) -> set[tuple[frozenset[str], str]]:
+    """What was asked of this method before, and was not refused."""
+    return set()
+
+
 def require(needs: frozenset[str], method: Any, verb: str) -> None:
     """Refuse, before anything is compiled, what a method cannot do, and name what would."""
     if not isinstance(method, Method):
@@ -87,8 +95,12 @@ def require(needs: frozenset[str], method: Any, verb: str) -> None:
             f"method must be a method of carom, such as carom.VariationalCollision(); got {method!r}"
             + (": call it" if isinstance(method, type) else "")
         )
+    good = _taken(method)
+    if (needs, verb) in good:
+        return
     why = refusal(needs, method, verb)
     if why is None:
+        good.add((needs, verb))
         return
     names = alternatives(needs, verb)
     hints = [HINTS[need] for need in HINTS if need in needs - method.takes]

@@ -24,3 +24,10 @@ def smallest_along(system: System, params: Any, t, q):
 def masses_along(system: System, params: Any, t, q, v):
     """∂²L/∂v² at each of many states."""
     return jax.vmap(system.bind(params, q.shape[1]).mass)(q, v, t)
+
+
+@eqx.filter_jit
+def gap_details_along(system: System, params: Any, t, q, v):
+    """Of each gap, at each of many states: how far it may be from zero by rounding alone, and which coordinates change it."""
+    m = system.bind(params, q.shape[1])
+    return jax.vmap(lambda q, v, t: (m.gap_rounding(q, v, t, 0.0), jax.jacfwd(m.contacts.gaps)(q, t) != 0))(q, v, t)

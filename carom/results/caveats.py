@@ -1,4 +1,4 @@
-"""What a run that ended well still has to say: contacts that were passed through, energy from nowhere."""
+"""What a run that ended well still has to say: contacts passed through, energy from nowhere, indices that left their arrays."""
 
 from typing import Any
 
@@ -6,35 +6,47 @@ import jax
 import numpy as np
 
 from carom.errors import InputError
-from carom.results.along import gaps_along, masses_along
+from carom.results.along import gap_details_along, gaps_along, masses_along
+from carom.results.strayed import strayed
 
 GROWTH = 0.05  # of the energy: more than any method makes of a resolved motion within its stability limits
 DEPTH = 1e-6  # of the largest gap seen: penetration that is no rounding
 BETWEEN = 33  # points of a step at which its gaps are looked at
 MOST_STEPS = 64  # those with the smallest gaps at their ends
+MOST_STATES = 16  # at which gaps that are negative are looked at in detail
 MOST_MASSES = 64  # points of the grid at which the mass is looked at
 
 
 def caveats(solution: Any) -> tuple[str, ...]:
     """Sentences about a run; none for most, and none where a run was loaded without its functions."""
     try:
-        return (*(_passed_through(solution) or _passed_between(solution)), *_grown(solution), *_weightless(solution))
+        gaps = _passed_through(solution) or _passed_between(solution)
+        return (*gaps, *_grown(solution), *_weightless(solution), *strayed(solution))
     except InputError:
         return ()
 
 
 def _passed_through(solution: Any) -> list[str]:
-    """Contacts with a negative gap at a point of the grid, although nothing pushed in the steps before and after it; or, where the
-    method keeps gaps from becoming negative, with a negative gap at all."""
+    """Contacts with a negative gap at a point of the grid, although nothing pushed for as long as it was negative, neither there
+    nor at a contact that moves the same coordinates (a corner that is in the floor for a step, while the box turns on another
+    one); or, where the method keeps gaps from becoming negative, with a negative gap at all."""
     system, hits = solution.system, solution.impacts
     if not system.contacts or "interfaces" in system.needs or len(solution.t) != solution.num_steps + 1:
         return []
     gaps = solution.gaps
-    deep = gaps < -DEPTH * np.max(np.abs(gaps), initial=1e-300)
+    deep = gaps < -DEPTH * np.max(np.abs(gaps), initial=1e-300) - _rounding(solution)
+    if not deep.any():
+        return []
+    deepest = np.unique(np.argmin(gaps[:, deep.any(axis=0)], axis=0))
+    rows = np.resize(deepest[np.argsort(gaps[deepest].min(axis=1))][:MOST_STATES], MOST_STATES)  # one number: one compilation
+    states = (x[rows] for x in (solution.t, solution.q, solution.v))
+    rounding, moves = (np.asarray(x) for x in gap_details_along(solution._physics(), solution.params, *states))
+    deep &= gaps < -10 * solution.num_steps * rounding.max(axis=0)  # contacts that are closed all the time have no gap but rounding
     if "non-penetration" not in solution.preserved:
         pushed = _pushed(solution, gaps.shape)
         pushed[1:] |= pushed[:-1].copy()  # the step that ends at a point, and the one that begins there
-        deep &= ~pushed
+        together = moves.any(axis=0) @ moves.any(axis=0).T
+        deep &= ~_meanwhile(pushed @ together, gaps < 0)
     sentences = []
     for contact in np.flatnonzero(deep.any(axis=0)):
         row = int(np.argmin(np.where(deep[:, contact], gaps[:, contact], np.inf)))
@@ -43,6 +55,21 @@ def _passed_through(solution: Any) -> list[str]:
             "and nothing pushed. Take a smaller dt, or a method that locates impacts"
         )
     return sentences
+
+
+def _rounding(solution: Any) -> float:
+    """What the coordinates of a run are good to: a gap of 1e-58 beneath a block that slides from the origin is none."""
+    return 10 * solution.num_steps * np.finfo(float).eps * float(np.max(np.abs(solution.q), initial=0.0))
+
+
+def _meanwhile(happened: np.ndarray, lasting: np.ndarray) -> np.ndarray:
+    """Where something lasts, in each column: did the other happen at any time between its beginning and its end?"""
+    found = np.zeros_like(happened)
+    for column in np.flatnonzero(lasting.any(axis=0)):
+        edges = np.diff(np.concatenate([[False], lasting[:, column], [False]]).astype(int))
+        for begin, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+            found[begin:end, column] = happened[begin:end, column].any()
+    return found
 
 
 def _passed_between(solution: Any) -> list[str]:
@@ -75,7 +102,7 @@ def _passed_between(solution: Any) -> list[str]:
     # The way is bent by up to h |Δv| / 8 from its chord, which changes a gap by its slope times as much.
     bend = np.diff(solution.t)[steps] * np.linalg.norm(v[steps + 1] - v[steps], axis=1) / 8
     deepest = seen.min(axis=1)
-    through = deepest < -(DEPTH * scale + steepest[contacts] * bend)
+    through = deepest < -(DEPTH * scale + steepest[contacts] * bend + _rounding(solution))
     sentences = []
     for contact in np.unique(contacts[through]):
         row = int(np.argmin(np.where(through & (contacts == contact), deepest, np.inf)))

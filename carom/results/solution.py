@@ -14,7 +14,7 @@ from carom.calls import public_methods
 from carom.drawing import Film, film_of_run
 from carom.errors import InputError
 from carom.methods import status as codes
-from carom.named import changed_since, frozen
+from carom.named import changed_since, frozen_once
 from carom.numerics.quadrature import integrals
 from carom.numerics.sequences import accumulation_time
 from carom.results.along import gaps_along, smallest_along
@@ -136,15 +136,18 @@ class Solution:
     uneven: bool = False  #                         steps are of different length, np.diff(t); dt is their mean
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "system", frozen(self.system))  # what is computed later is computed with the numbers of the run
+        object.__setattr__(
+            self, "system", frozen_once(self.system)
+        )  # what is computed later is computed with the numbers of the run
         object.__setattr__(self, "status", replace(self.status, look=lambda: self.caveats))
 
     def _physics(self) -> System:
         changed = changed_since(self.system)
         if changed is not None:
             raise InputError(
-                f"the {changed.role} of this run refers to a class whose attributes have been changed since: its energy can no "
-                "longer be computed. Hand such numbers over as params, or ask for .v, .energy and .gaps before changing them"
+                f"the {changed.role} of this run refers to something that has been changed since (a class, a file, an object that "
+                "cannot be copied): its energy can no longer be computed. Hand such numbers over as params, or ask for .v, .energy "
+                "and .gaps before changing them"
             )
         return self.system
 

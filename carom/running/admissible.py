@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
-from carom.kept.keep import keep
+from carom.kept.keep import keep_quick
 from carom.system.massless import imbalance, settles_at_once
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
@@ -28,7 +28,7 @@ def look(mechanics: Mechanics, q, v, t) -> Here:
     return Here(mechanics.mass(q, v, t), mechanics.functions.constraints(q, t), mechanics.contacts.normals(q, t))
 
 
-@keep
+@keep_quick
 def _look(system: System, params, q, v, t) -> Here:
     return look(system.bind(params, q.shape[0]), q, v, t)
 
@@ -47,8 +47,7 @@ def check_constraints(system: System, params, here: Here, q: np.ndarray, v: np.n
         return
     A = here.constraints
     m, n = A.shape
-    if not np.all(np.isfinite(A)):
-        raise InputError(f"the constraints are not finite at the initial configuration:\n{A}")
+    _check_finite(A)
     if m >= n:
         raise InputError(f"there are {m} constraints on {n} velocities: nothing could move. Leave at least one velocity free")
     singular = np.linalg.svd(A, compute_uv=False)
@@ -69,6 +68,12 @@ def check_constraints(system: System, params, here: Here, q: np.ndarray, v: np.n
             f"contact {name!r} is tangent to every velocity that the constraints allow (T∂Q ⊇ Δ): it can neither be reached nor "
             "left by an admissible motion. Remove it, or the constraint that rules out its normal direction"
         )
+
+
+def _check_finite(A: np.ndarray) -> None:
+    """Before anything is decomposed."""
+    if not np.isfinite(A).all():
+        raise InputError(f"the constraints are not finite at the initial configuration:\n{A}")
 
 
 def _look_at(system: System, params, q, t) -> Here:
@@ -108,19 +113,37 @@ def _unreachable(here: Here) -> np.ndarray:
     return np.linalg.norm(rest, axis=1) <= 1e-10 * size
 
 
-def find_massless(system: System, params, here: Here, q: np.ndarray, v: np.ndarray, t: float) -> tuple[System, bool]:
+class Kinetic(NamedTuple):
+    """The kinetic energy of the velocities that the constraints allow."""
+
+    free: np.ndarray  #     their basis, in columns
+    values: np.ndarray  #   eigenvalues of M there, the least one first
+    vectors: np.ndarray
+    scale: float  #         the largest entry of M
+
+
+def kinetic_energy(here: Here) -> Kinetic:
+    _check_finite(here.constraints)
+    if len(here.constraints) >= len(here.mass):  # nothing could move: that is said by `check_constraints`
+        return Kinetic(np.zeros((len(here.mass), 0)), np.zeros(0), np.zeros((0, 0)), 0.0)
+    free = null_space(here.constraints)
+    values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
+    return Kinetic(free, values, vectors, np.max(np.abs(here.mass), initial=0.0))
+
+
+def find_massless(
+    system: System, params, here: Here, kinetic: Kinetic, q: np.ndarray, v: np.ndarray, t: float
+) -> tuple[System, bool]:
     """The system with the directions in Δ that have no kinetic energy, if there are any, and whether a gap changes along them.
     They must not depend on q."""
     if system.hamiltonian is not None:
         return system, False
     if system.massless is not None:
         return system, _touches(here, np.asarray(system.massless))
-    free = null_space(here.constraints)
-    values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
-    scale = np.max(np.abs(here.mass), initial=0.0)
-    directions = (free @ vectors[:, np.abs(values) <= 1e-13 * scale]).T
-    if not len(directions):
+    massless, scale = np.abs(kinetic.values) <= 1e-13 * kinetic.scale, kinetic.scale
+    if not massless.any():
         return system, False
+    directions = (kinetic.free @ kinetic.vectors[:, massless]).T
     text = np.array2string(directions[0], precision=3, suppress_small=True)
     for at in _nearby(system, q):
         there = _look_at(system, params, at, t)
@@ -156,7 +179,7 @@ def _check_balance(system: System, params, q, v, t, text: str) -> None:
         )
 
 
-@keep
+@keep_quick
 def _balance(system: System, params, q, v, t):
     m = system.bind(params, q.shape[0])
     assert system.massless is not None

@@ -1,5 +1,6 @@
 """Bad input gets a clear error before anything is compiled for long."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -7,19 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.closures.per_object import per_object
 from carom.contact.projection import closest_point
 from carom.errors import InputError
-from carom.kept.keep import keep
+from carom.kept.keep import keep, keep_quick, kind_of
 from carom.kept.remember import remembered
-from carom.named import frozen, traced_in, unseen_in
+from carom.named import frozen, settled, traced_in, unseen_in
 from carom.results.solution import Solution
-from carom.running.admissible import Here, check_constraints, find_massless, look
+from carom.running.admissible import check_constraints, find_massless, kinetic_energy
 from carom.running.contact_checks import check_laws, check_slips
+from carom.running.first_look import Probe, is_good, is_plain, probe_of, start_of
 from carom.running.options import check_system, check_untraced, number
 from carom.running.probes import check_joints, check_mass, check_signs
-from carom.running.tracing import check_functions, explained
+from carom.running.tracing import check_functions, controlled, explained
 from carom.system.lumped import LumpedSystem
 from carom.system.system import System
+from carom.xla.trees import fetched
 
 
 class Problem(NamedTuple):
@@ -34,18 +38,6 @@ class Problem(NamedTuple):
     contact_names: tuple[str, ...]
     owner: np.ndarray
     needs: frozenset[str]  # of the system, with what only its values show
-
-
-class _Probe(NamedTuple):
-    lagrangian: jax.Array
-    here: Here
-    other_mass: jax.Array  # at rest
-    force: jax.Array
-    gaps: jax.Array
-    rounding: jax.Array
-    restitution: jax.Array
-    friction: jax.Array
-    degenerate: Any  # ∂²H/∂p² has no inverse
 
 
 def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
@@ -66,20 +58,26 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
         raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
     start = number(t0, "t0")
     params = _parameters(params)
+    system = settled(system, q=q, v=v, t=start, params=params, **controlled(system))
     check_quaternions(system, q)
     if "nodes" in system.needs:
         return _check_lumped(system, q, v, params, start, v0 is None)
     names, owner = _structure(system, q, params, start)
     at = q, np.zeros_like(v) if v0 is None else v, np.asarray(start)
     with explained("the derivatives of the system: it"):
-        probe, (p, speed) = jax.device_get(_probe(system, params, *at, v, v0 is None))
+        if is_plain(system):
+            p, speed, good = fetched(is_good(system, params, *at, v, v0 is None))
+            if good:
+                return Problem(system, at[0], speed, p, at[2], params, names, owner, system.needs)
+        probe, (p, speed) = fetched(probe_of(system, params, *at, v, v0 is None))
     _check_probe(probe, system)
     check_laws(system, params, *at)
-    check_mass(system, probe.here)
+    kinetic = kinetic_energy(probe.here)
+    check_mass(system, probe.here, kinetic)
     check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
-    found, touches = find_massless(system, params, probe.here, q, at[1], start)
+    found, touches = find_massless(system, params, probe.here, kinetic, q, at[1], start)
     if found is not system:
-        p, speed = jax.device_get(_start(found, params, q, v, at[2], v0 is None))
+        p, speed = fetched(start_of(found, params, q, v, at[2], v0 is None))
     system, v = found, speed
     check_joints(system, params, q, v, start)
     plain = len(names) == len(owner) and q.shape == v.shape
@@ -97,61 +95,20 @@ def problem_of(run: Solution) -> Problem:
     return Problem(run.system, q, v, p, t, params, names, owner, run.system.needs)
 
 
-@keep
+@keep_quick
 def _velocity(system: System, params: Any, q, p, t):
     return system.bind(params, q.shape[0]).velocity(q, p, t)
 
 
-@keep
-def _start(system: System, params: Any, q, v_or_p, t, from_momentum: bool):
-    return _beginning(system.bind(params, q.shape[0]), q, v_or_p, t, from_momentum)
-
-
-def _beginning(m: Any, q, v_or_p, t, from_momentum: bool):
-    """Momentum and velocity at the start; massless velocities follow from the rest."""
-    p = m.remove_reaction(q, v_or_p if from_momentum else m.momentum(q, v_or_p, t), t)
-    if from_momentum or m.system.massless is not None:
-        return p, m.velocity(q, p, t)
-    return p, v_or_p
-
-
-@keep
-def _probe(system: System, params: Any, q, v, t, v_or_p, from_momentum: bool) -> tuple[_Probe, Any]:
-    """Everything worth knowing about the start, in one small computation."""
-    m = system.bind(params, q.shape[0])
-    if m.contacts.num_contacts:
-        gaps, width = m.contacts.gaps(q, t), m.gap_rounding(q, v, t, 0.0)
-        coefficients = m.contacts.coefficients("restitution"), m.contacts.coefficients("friction")
-    else:
-        gaps = width = jnp.zeros(0)
-        coefficients = gaps, gaps
-    probe = _Probe(
-        m.lagrangian(q, v, t),
-        look(m, q, v, t),
-        m.mass(q, jnp.zeros_like(v), t),
-        m.functions.force(q, v, t),
-        gaps,
-        width,
-        *coefficients,
-        _is_degenerate(m, q, t),
-    )
-    return probe, _beginning(m, q, v_or_p, t, from_momentum)
-
-
-def _is_degenerate(m: Any, q, t) -> Any:
-    if m.system.hamiltonian is None:
-        return jnp.asarray(False)
-    values = jnp.abs(jnp.linalg.eigvalsh(m.second(q, jnp.zeros(m.dim), t)))
-    return jnp.min(values) <= 1e-12 * jnp.max(values)
-
-
-@keep
+@keep_quick
 def _closest(system: System, params: Any, q, v, t) -> jax.Array:
     m = system.bind(params, q.shape[0])
     return closest_point(lambda x: m.contacts.faces(x, t), m.mass(q, v, t), q)
 
 
+@per_object
 def _check_captured(system: System) -> None:
+    """Of a frozen system, whose functions have copies of what they capture: once is enough."""
     blind = traced_in(system)
     if blind is not None:
         raise InputError(
@@ -185,11 +142,14 @@ def _vector(value: Any, name: str) -> np.ndarray:
 def _parameters(params: Any) -> Any:
     if params is None:
         params = {}
+    leaves, tree = jax.tree.flatten(params)
+    if all((type(leaf) is float and math.isfinite(leaf)) or (type(leaf) is int and abs(leaf) < 2**53) for leaf in leaves):
+        return jax.tree.unflatten(tree, [np.asarray(leaf, float) for leaf in leaves])
 
     def number(path, leaf):
         where = "params" + jax.tree_util.keystr(path)
         try:
-            array = np.asarray(leaf, dtype=float)  # of numpy: nothing is compiled for it
+            array = np.array(leaf, dtype=float)  # a copy: the run keeps its numbers. Of numpy: nothing is compiled for it
         except (TypeError, ValueError) as error:
             raise InputError(f"{where} must be a number or an array; got {leaf!r}") from error
         if not np.isfinite(array).all():
@@ -203,7 +163,7 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
     names, owner = _structure(system, q, params, start)
     arrays = q, v, np.asarray(start)
-    masses, potential, force, slope, gaps, rounding, shared, held = jax.device_get(_lumped_probe(system, params, *arrays))
+    masses, potential, force, slope, gaps, rounding, shared, held = fetched(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
         i = int(np.argmin(masses))
         raise InputError(f"mass[{i}] is {masses[i]}; lumped masses must be positive")
@@ -225,7 +185,7 @@ def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: An
     return Problem(system, q, speed, p, arrays[2], params, names, owner, system.needs)
 
 
-@keep
+@keep  # not in a hurry: the force and the slope of the potential are compared to rounding
 def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
     m = system.bind(params, q.shape[0])
     gaps, width, shared = jnp.zeros(0), jnp.zeros(0), jnp.asarray(False)
@@ -254,7 +214,7 @@ def needs_of(system: Any) -> frozenset[str]:
     return system.needs
 
 
-def _hidden_needs(probe: _Probe, touches: bool) -> frozenset[str]:
+def _hidden_needs(probe: Probe, touches: bool) -> frozenset[str]:
     """What only the values of a system show."""
     found = set()
     change = np.max(np.abs(probe.here.mass - probe.other_mass))
@@ -289,10 +249,9 @@ _STRUCTURES: dict[Any, tuple[tuple[str, ...], np.ndarray]] = {}  # what was foun
 
 def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and owners of the contacts, once the functions are checked: the same for all values of the parameters."""
-    leaves, structure = jax.tree.flatten((system, params))
-    key = (structure, q.size, tuple(np.shape(leaf) for leaf in leaves))
+    key = kind_of((system, params, q))[0]
     try:
-        if key in _STRUCTURES:
+        if key is not None and key in _STRUCTURES:
             return _STRUCTURES[key]
     except TypeError:  # something in the system cannot be hashed
         key = None
@@ -330,7 +289,7 @@ def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], n
     return names, owner
 
 
-def _check_probe(probe: _Probe, system: System) -> None:
+def _check_probe(probe: Probe, system: System) -> None:
     given = "lagrangian" if system.hamiltonian is None else "hamiltonian"
     if not np.isfinite(probe.lagrangian):
         raise InputError(f"the {given} is {float(probe.lagrangian)} at the initial state")
@@ -343,7 +302,7 @@ def _check_probe(probe: _Probe, system: System) -> None:
             raise InputError(f"{what} must lie in [0, {upper:g}]; it is {values[np.argmax((values < 0) | (values > upper))]}")
 
 
-def _check_gaps(probe: _Probe, names: tuple[str, ...], closest: Callable[[], Any]) -> None:
+def _check_gaps(probe: Probe, names: tuple[str, ...], closest: Callable[[], Any]) -> None:
     depth = -probe.gaps - probe.rounding
     if np.all(depth <= 1e-14):
         return

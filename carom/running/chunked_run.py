@@ -21,6 +21,7 @@ from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.running.blame import blame, breaking_down
 from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
+from carom.running.first_look import rows_closed_at
 from carom.running.progress import Bar
 from carom.system.system import System
 
@@ -65,7 +66,7 @@ class March:
         self.step, self.total, self.stride = asked.step, asked.total, asked.stride
         self.max_impacts = np.iinfo(np.int32).max if asked.max_impacts is None else int(asked.max_impacts)
         room = max(4, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
-        self.rows, self.contact_rows = min(ROWS, room) + min(method.impacts_reserved, 2 * room), CONTACT_ROWS
+        self.rows, self.contact_rows = min(ROWS, room) + min(method.impacts_reserved, 2 * room), _contact_rows(problem)
         self.length = _chunk_length(self.total, problem.q0.size * (1 + len(method.nodes)))
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
@@ -271,6 +272,17 @@ class March:
         if sum(len(record.impulses) for record in self.records) != self.done - before or not self.records:
             return None
         return jax.tree.map(lambda *parts: np.concatenate(parts), *self.records)
+
+
+def _contact_rows(problem: Problem) -> int:
+    """Rows for the contacts that take part in a step: so many that those have room which are closed at the start. A program with
+    less would be compiled for nothing."""
+    rows = CONTACT_ROWS
+    if 3 * len(problem.owner) > rows and "nodes" not in problem.system.needs:
+        closed = int(rows_closed_at(problem.system, problem.params, problem.q0, problem.t0))
+        while rows < closed:
+            rows *= 4  # as `advance` does
+    return rows
 
 
 def _chunk_length(total: int, n: int) -> int:

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
-from carom.kept.keep import keep
+from carom.kept.keep import keep_quick
 from carom.named import Named
 from carom.system.system import System
+from carom.xla.structure import depends_on
 
 OUTSIDE = (
     "impulse is not between mass · speed, which stops the approach, and twice that, which gives all of it back: "
@@ -57,7 +58,7 @@ def _check_impulses(system: System, params: Any, q: Any, v: Any, t: Any) -> None
             raise InputError(f"{name}: at speed {SPEEDS[1:][wrong][0]:.6g} its {OUTSIDE}")
 
 
-@keep
+@keep_quick
 def _along_approaches(system: System, params: Any, q, v, t, speeds: jax.Array) -> jax.Array:
     """Restitution of all faces, each approached with these speeds; not a number where the law gives none."""
     m = system.bind(params, q.shape[0])
@@ -88,7 +89,7 @@ def _check_law_of_speed(law: Named, params: Any, what: str, upper: float, where:
         )
 
 
-@keep
+@keep_quick
 def _along_speeds(law: Named, params: Any, speeds: jax.Array) -> jax.Array:
     return jax.vmap(lambda speed: jnp.asarray(law(speed=speed, params=params), float).reshape(()))(speeds)
 
@@ -120,13 +121,50 @@ def check_slips(system: System, params: Any, q: np.ndarray, t: float) -> None:
                 )
 
 
+def check_rate(function: Named, where: str, args: tuple[Any, ...]) -> None:
+    """A slip is a velocity, with at most a drift beside it (a belt), or a coordinate; `args`: shapes of q, v, t, params."""
+    role = function.role
+    value = lambda q, v, t, params: jnp.asarray(function(q=q, v=v, t=t, params=params), float)  # noqa: E731
+    if not function.asks_for("v"):
+        if not depends_on(value, *args)[0]:
+            raise InputError(f"the {role} of {where} depends neither on v nor on q: nothing would ever slide. Write a velocity")
+        return
+    rate = lambda q, v, dv, t, params: jax.jvp(lambda v: value(q, v, t, params), (v,), (dv,))[1]  # noqa: E731
+    q, v, t, params = args
+    by_v, by_dv = depends_on(rate, q, v, v, t, params)[1:3]
+    if not by_dv:
+        raise InputError(
+            f"the {role} of {where} asks for v and does not change with it: nothing would ever slide. Write the velocity of the "
+            "point that touches, or a coordinate of it as a function of q alone"
+        )
+    if by_v and not _linear(value, args):
+        raise InputError(
+            f"the {role} of {where} is not linear in v: it is a velocity, with its sign and its size. What friction makes of speed "
+            "is said by friction=lambda speed: …"
+        )
+
+
+def _linear(value: Any, args: tuple[Any, ...]) -> bool:
+    """What the structure does not show: f(a) + f(b) = f(a + b) + f(0) at some velocities."""
+    random = np.random.default_rng(0)
+    q, v, t, params = jax.tree.map(lambda x: random.uniform(0.5, 1.5, x.shape), args)
+    f = lambda v: np.asarray(value(q, v, t, params))  # noqa: E731
+    for a, b in random.normal(size=(4, 2, *v.shape)):
+        values = np.stack([f(a), f(b), -f(a + b), -f(0 * v)])
+        if np.max(np.abs(values.sum(axis=0)), initial=0.0) > 1e-9 * np.max(
+            np.abs(values), initial=0.0
+        ):  # rounding; NaN decides nothing
+            return False
+    return True
+
+
 def _turning_bodies(directions: tuple[str, ...]) -> list[slice]:
     """Where in a velocity the angular velocities of rigid bodies lie; their velocities follow."""
     starts = [i for i in range(len(directions) - 5) if directions[i].startswith("wx") and directions[i + 3].startswith("vx")]
     return [slice(i, i + 3) for i in starts]
 
 
-@keep
+@keep_quick
 def _contact_rows(system: System, params: Any, q, t):
     m = system.bind(params, q.shape[0])
     return m.contacts.normals(q, t), m.contacts.tangents(q, jnp.zeros(m.dim), t)[0]

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 
 from carom.errors import InputError
-from carom.methods.stops import stops_of
-from carom.named import frozen
 from carom.results.solution import Solution
 from carom.running.checks import problem_of
 from carom.running.chunked_run import Asked, March
@@ -14,7 +12,7 @@ from carom.running.instants import time_grid
 from carom.running.options import check_method
 from carom.running.progress import Bar
 from carom.running.solve import checked
-from carom.running.tracing import check_stops
+from carom.running.tracing import checked_stops
 
 
 def extend(
@@ -46,8 +44,7 @@ def extend(
     if solution.status.name != "stopped" and (solution.num_steps - (solution.since or (0, 0))[0]) % stride:
         raise InputError(f"this run kept every {stride}-th step, and not its last: run it again for a multiple of {stride} steps")
     problem = problem_of(solution)
-    stops = frozen(stops_of(stop))
-    check_stops(stops, solution.q[0], problem.params, solution.p.shape[1])
+    stops = checked_stops(stop, solution.q[0], problem.params, solution.p.shape[1])
     asked = Asked(grid.step, solution.num_steps + more, stride=stride, stops=stops, instants=instants)
     march = March(solution.method, problem, asked, earlier=solution)
     march.compile()

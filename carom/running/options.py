@@ -1,14 +1,18 @@
 """What surrounds a problem: the method, the grid, how much is kept."""
 
+import inspect
 from typing import Any
 
 import jax
 import numpy as np
 
 from carom.calls import must_be
+from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
 from carom.system.system import System
+
+NEGLIGIBLE = 2.0**22  # bytes that are there wherever Python runs: nobody is asked how many are free
 
 
 def check_system(system: Any) -> None:
@@ -22,11 +26,20 @@ def check_method(method: Any) -> None:
 def check_untraced(**values: Any) -> None:
     """`solve` is a host loop: it cannot be part of a computation that JAX traces."""
     for name, value in values.items():
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+        if _traced_inside(value) if isinstance(value, System) else _traced(value):
             raise InputError(
                 f"{name} is being traced by jit, grad or vmap, and carom.solve and carom.ensemble run on the host: "
                 "inside a transformed function use carom.rollout, which takes the same arguments"
             )
+
+
+def _traced(value: Any) -> bool:
+    if value is None or type(value) in (int, float) or isinstance(value, np.ndarray):
+        return False
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+
+
+_traced_inside = per_object(_traced)
 
 
 def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "") -> int:
@@ -68,7 +81,8 @@ def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
 
 def check_memory(num_steps: int, stride: int, numbers: int) -> None:
     """A run is kept in memory until it ends: refuse one that cannot fit, before hours are spent on it."""
-    needed, there = 8.0 * numbers * (num_steps // stride + 1), available_memory()
+    needed = 8.0 * numbers * (num_steps // stride + 1)
+    there = available_memory() if needed > NEGLIGIBLE else None
     if there is not None and needed > there:
         thin = int(np.ceil(stride * needed / (0.25 * there)))
         raise InputError(
@@ -107,6 +121,13 @@ def check_options(
 def check_callback(callback: Any, every: Any, shown: str) -> None:
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a snapshot ({shown}); got {callback!r}")
+    if callback is not None:
+        try:
+            inspect.signature(callback).bind(None)
+        except TypeError as error:
+            raise InputError(f"callback is called with one argument, a snapshot ({shown}); {callback!r} takes others") from error
+        except ValueError:  # no signature to be read: built-in functions
+            pass
     if every is not None:
         whole(every, "callback_every", of=" of steps")
         if callback is None:
@@ -122,19 +143,38 @@ def refuse_stop(stop: Any, verb: str) -> None:
         )
 
 
-def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **numbers: Any) -> None:
-    """What can be said of a rollout, whose numbers may be traced: kinds and counts."""
+def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **numbers: Any) -> dict[str, Any]:
+    """What can be said of a rollout, whose numbers may be traced: kinds and counts. The numbers, as arrays."""
     check_system(system)
     check_method(method)
     whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
     whole(max_impacts, "max_impacts")
+    found = {}
     for name, value in numbers.items():
         try:
-            good = value is not None and np.dtype(jax.numpy.asarray(value, float).dtype).kind == "f"
-        except (TypeError, ValueError):
-            good = False
-        if not good:
-            raise InputError(f"{name} must be a {'list of numbers' if name in ('q0', 'v0') else 'number'}; got {value!r}")
+            found[name] = _floats(value)
+        except (TypeError, ValueError) as error:
+            what = "list of numbers" if name in ("q0", "v0") else "number"
+            raise InputError(f"{name} must be a {what}; got {value!r}") from error
+    return found
+
+
+def _floats(value: Any) -> Any:
+    """As an array. Outside of `jit` each operation of JAX on a number that it differentiates is a program of its own, forwards and
+    backwards: a list of such numbers is one."""
+    if isinstance(value, (list, tuple)) and any(isinstance(x, jax.core.Tracer) for x in value):
+        return _stacked(*value) if all(np.ndim(x) == 0 for x in value) else jax.numpy.asarray(value, float)
+    if isinstance(value, jax.Array):
+        return value if value.dtype == float and not value.weak_type else jax.numpy.asarray(value, float)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        return jax.numpy.asarray(value, float)  # or its error
+    return jax.numpy.asarray(array.astype(float))
+
+
+@jax.jit
+def _stacked(*numbers: Any) -> jax.Array:
+    return jax.numpy.stack([jax.numpy.asarray(x, float) for x in numbers])
 
 
 def check_ensemble(system: Any, method: Any, dtype: Any, each: Any, **numbers: Any) -> None:

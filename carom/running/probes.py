@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
-from carom.kept.keep import keep
-from carom.running.admissible import Here, null_space
+from carom.kept.keep import keep_quick
+from carom.running.admissible import Here, Kinetic
 from carom.system.system import System
 
 MOST_FACES = 24  # of all contacts, and so many of one
@@ -24,13 +24,11 @@ DIRECTIONS = 16  # chosen at random, beside those that are known
 # -- mass ----------------------------------------------------------------------------------------------------------------
 
 
-def check_mass(system: System, here: Here) -> None:
+def check_mass(system: System, here: Here, kinetic: Kinetic) -> None:
     """Kinetic energy is positive along every velocity (massless ones are another matter: see `find_massless`)."""
     if (system.hamiltonian is not None and not len(here.normals)) or len(here.constraints) >= len(here.mass):
         return  # coordinates and momenta may mean anything there, unless a law of impact needs a metric
-    free = null_space(here.constraints)
-    values, vectors = np.linalg.eigh(free.T @ (0.5 * (here.mass + here.mass.T)) @ free)
-    scale = np.max(np.abs(here.mass), initial=0.0)
+    free, values, vectors, scale = kinetic
     if values[0] < -1e-12 * scale:  # rounding of the eigenvalues
         given = "∂²L/∂v²" if system.hamiltonian is None else "the inverse of ∂²H/∂p²"
         along = np.array2string(free @ vectors[:, 0], precision=3, suppress_small=True)
@@ -53,7 +51,7 @@ class _Held(NamedTuple):
     reach: Any  #  how large the numbers are that g adds up
 
 
-@keep
+@keep_quick
 def _held(system: System, params: Any, q, v, t) -> _Held:
     return _joints_at(system, params, q, v, t)
 
@@ -90,6 +88,7 @@ def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: f
         raise InputError(f"the joints are {held.value} at the initial state, or their slopes are not finite")
     apart, speed, slipping = map(np.asarray, _missed(held, v))
     if np.all(apart <= 0) and np.all(slipping <= 0):
+        _check_independent(system, params, q, t, held.rows)
         return
     near_q, near_v = _nearest(system, params, q, v, t) if q.shape == v.shape else (np.full(1, np.nan),) * 2
     text = lambda x: np.array2string(x, separator=", ", precision=15, max_line_width=10_000, suppress_small=True)  # noqa: E731
@@ -104,6 +103,22 @@ def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: f
         offer = f"v0 = {text(near_v)}"
     known = np.all(np.isfinite(near_q)) and np.all(np.isfinite(near_v))
     raise InputError(f"{what}. The nearest admissible state in the kinetic metric is {offer}" if known else what)
+
+
+def _check_independent(system: System, params: Any, q: np.ndarray, t: float, rows: np.ndarray) -> None:
+    """Each row of ∂g/∂q adds a direction that those before it do not have, beyond rounding."""
+    basis = np.zeros((0, rows.shape[1]))
+    for i, row in enumerate(rows):
+        size = np.linalg.norm(row)
+        rest = row - basis.T @ (basis @ row)
+        rest = rest - basis.T @ (basis @ rest)  # once more: the first time loses digits where little is left
+        if not np.linalg.norm(rest) > 1e-12 * size:
+            why = "has no slope at the start" if size == 0 else "follows from those before it at the start"
+            raise InputError(
+                f"joint {_name(system, params, q, t, i)} {why}, so that its force is not determined: leave it out, or write it so "
+                "that its slope is not zero (norm(q) - 1, not (norm(q) - 1)**2)"
+            )
+        basis = np.concatenate([basis, rest[None] / np.linalg.norm(rest)])
 
 
 def _name(system: System, params: Any, q: np.ndarray, t: float, i: int) -> str:
@@ -210,13 +225,13 @@ def _zero(look: Callable[[np.ndarray, float], tuple[float, np.ndarray]], dim: in
     return best
 
 
-@keep
+@keep_quick
 def _gaps_at(system: System, params: Any, q, t, moves) -> jax.Array:
     """All faces at configurations around q."""
     return jax.vmap(lambda move: _faces_at(system, params, q, t, move))(jnp.asarray(moves))
 
 
-@keep
+@keep_quick
 def _slope_at(system: System, params: Any, q, t, move, face) -> tuple[jax.Array, jax.Array]:
     """One face and its derivative, for systems with more coordinates than one would like to move one by one."""
     return jax.value_and_grad(lambda move: _faces_at(system, params, q, t, move)[face])(jnp.asarray(move))

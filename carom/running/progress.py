@@ -41,8 +41,10 @@ class Bar:
         now = time.perf_counter()
         if self.first is None:
             self.first = (now, count)
-        seconds = now - self.first[0]
-        return f"{(count - self.first[1]) / seconds:,.0f}/s" if seconds > 0.2 else ""
+        seconds, done = now - self.first[0], count - self.first[1]
+        if seconds <= 0.2:
+            return ""
+        return f"{done / seconds:,.0f}/s" if done > seconds else f"{60 * done / seconds:.1f}/min"
 
     def __exit__(self, *_: Any) -> None:
         if self.bar is not None:

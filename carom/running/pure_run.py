@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from carom.kept.keep import keep
+from carom.kept.keep import keep_small
 from carom.methods.loop import Chunk
 from carom.methods.method import State
 from carom.methods.replay import Run, advanced, once_only, run
@@ -65,7 +65,7 @@ def _start(method: Any, system: Any, params: Any, q, v, t, dt) -> State:
     return State(t, q, system.bind(params, q.shape[0]).momentum(q, v, t))
 
 
-@keep
+@keep_small
 def _forwards(given: Any, num_steps: int, max_impacts: int) -> tuple[Run, Chunk]:
     method, system, params, *_, dt = given
     parts = method, system, params, _start(*given), dt, num_steps, max_impacts
@@ -90,13 +90,13 @@ def _linearized(given: Any, chunk: Chunk, num_steps: int, max_impacts: int, movi
     return columns, [leaves[i] for i in moving]
 
 
-@keep
+@keep_small
 def _push(given: Any, chunk: Chunk, changes: list[Any], num_steps: int, max_impacts: int, moving: tuple[int, ...]) -> list[Any]:
     columns, some = _linearized(given, chunk, num_steps, max_impacts, moving)
     return jax.jvp(columns, (some,), (changes,))[1]
 
 
-@keep
+@keep_small
 def _pull(given: Any, chunk: Chunk, cotangents: list[Any], num_steps: int, max_impacts: int, moving: tuple[int, ...]) -> list[Any]:
     """None among the cotangents: what nobody has asked for."""
     columns, some = _linearized(given, chunk, num_steps, max_impacts, moving)

@@ -15,11 +15,11 @@ from carom.methods.method import State
 from carom.methods.replay import Run
 from carom.methods.stopped import stopped_run
 from carom.methods.stops import Stop, stops_of
-from carom.named import frozen, traced_in
+from carom.named import frozen, renewed, settled, traced_in
 from carom.running.checks import needs_of
 from carom.running.options import check_pure
 from carom.running.pure_run import pure_run
-from carom.running.tracing import check_stops, explained
+from carom.running.tracing import checked_stops, controlled, explained
 from carom.system.system import System
 
 
@@ -51,8 +51,8 @@ def rollout(
     refused. `run.status` is 0 for a good run; after a failure, or with more than `max_impacts`, the rest of the grid is NaN, so
     it cannot be mistaken for a trajectory.
     """
-    check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
-    q, v, t = jnp.asarray(q0, float), jnp.asarray(v0, float), jnp.asarray(t0, float)
+    numbers = check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
+    q, v, t = numbers["q0"], numbers["v0"], numbers["t0"]
     space = system.space
     wanted = (q.shape[0] if q.ndim else 0,) * 2 if space is None else (space.size, space.dim)
     if q.ndim != 1 or v.ndim != 1 or (q.shape[0], v.shape[0]) != wanted:
@@ -62,24 +62,23 @@ def rollout(
     require(needs, method, "gradients")
     if jnp.ndim(dt) and jnp.shape(dt) != (int(num_steps),):
         raise InputError(f"dt must be a number, or have one entry for each of the {num_steps} steps; its shape is {jnp.shape(dt)}")
-    system = frozen(system.on_grid(dt))
+    system, method = frozen(system.on_grid(dt)), renewed(method)
     _refuse_traced(system)
     params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
+    system = settled(system, q=q, v=v, t=t, params=params, **controlled(system))
     with explained("the system"):
         quadratic = remembered(_is_quadratic, system, params, q.shape[0])
     require(needs if quadratic else needs | {"energy not quadratic"}, method, "gradients")
     stops = _stops(stop, q, v, params)
-    dt = jnp.asarray(dt, float)
+    dt = numbers["dt"]
     if stops:
         return _stopped(method, system, params, q, v, t, dt, int(num_steps), int(max_impacts), stops)
     return pure_run((method, system, params, q, v, t, dt), int(num_steps), int(max_impacts))
 
 
 def _stops(stop: Any, q: Any, v: Any, params: Any) -> tuple[Stop, ...]:
-    stops = frozen(stops_of(stop))
-    _refuse_traced(stops)
-    check_stops(stops, q, params, v.size)
-    return stops
+    _refuse_traced(frozen(stops_of(stop)))
+    return checked_stops(stop, q, params, v.size)
 
 
 def _refuse_traced(tree: Any) -> None:

@@ -11,7 +11,7 @@ from carom.errors import InputError, SolveError
 from carom.methods.capabilities import require
 from carom.methods.method import Method, State
 from carom.methods.stops import stops_of
-from carom.named import frozen
+from carom.named import renewed
 from carom.results.solution import Solution
 from carom.results.store import checksum
 from carom.running.checkpoint import Checkpoint, identity
@@ -20,7 +20,7 @@ from carom.running.chunked_run import Asked, March, Snapshot
 from carom.running.instants import time_grid
 from carom.running.options import check_memory, check_options
 from carom.running.progress import Bar
-from carom.running.tracing import check_stops
+from carom.running.tracing import checked_stops
 from carom.system.system import System
 
 
@@ -69,20 +69,22 @@ def solve(
     Ctrl-C ends the run after the chunk of steps that is being computed and keeps what there is; a second one at once.
     """
     check_options(method, stride, max_impacts, checkpoint, every, callback, callback_every)
+    method = renewed(method)
     if not isinstance(name, str):
         raise InputError(f"name must be a text; got {name!r}")
     grid = time_grid(dt, num_steps, t0)
     step, total = grid.step, grid.total
-    stops = frozen(stops_of(stop))
+    stops_of(stop)
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)
-    problem = check_problem(system.on_grid(grid.lengths), q0, v0, params, t0, p0)
+    problem = check_problem(system if system.controller is None else system.on_grid(grid.lengths), q0, v0, params, t0, p0)
     system = problem.system
-    check_stops(stops, np.asarray(problem.q0), problem.params, problem.v0.size)
+    stops = () if stop is None else checked_stops(stop, np.asarray(problem.q0), problem.params, problem.v0.size)
     require(problem.needs, method, verb)
     check_memory(total if max_impacts is None else 1, stride, problem.q0.size + problem.p0.size)
     check_step(system, method, problem.params, grid.longest)
-    method.check(system, problem.params, State(problem.t0, problem.q0, problem.p0), grid.longest)
+    # By its class: equinox makes a module of a method that is bound to one, which takes as long as most of these checks.
+    type(method).check(method, system, problem.params, State(problem.t0, problem.q0, problem.p0), grid.longest)
     disk, earlier = None, None
     if checkpoint is not None:
         lengths = step if grid.instants is None else checksum(grid.instants)

@@ -14,12 +14,12 @@ import numpy as np
 
 from carom.calls import nearest
 from carom.errors import CaromError, InputError
-from carom.methods.stops import Stop
-from carom.named import Named
-from carom.running.indices import out_of_range
-from carom.running.repeatable import check_repeatable
-from carom.system.controller import Controller
+from carom.methods.stops import Stop, stops_of
+from carom.named import Named, frozen, settled
+from carom.running.contact_checks import check_rate
+from carom.running.repeatable import captured, check_repeatable
 from carom.system.system import System
+from carom.xla.indices import out_of_range
 from carom.xla.structure import depends_on
 
 _HOME = str(Path(__file__).resolve().parents[1])
@@ -65,7 +65,7 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
     """Trace each user function once."""
     functions = [f for f in (system.lagrangian, system.hamiltonian, system.force, system.constraints) if f is not None]
     read: set[Any] = set()
-    held = {} if system.controller is None else _control(system.controller)
+    held = controlled(system)
     for function in functions:
         shape = _trace(function, q, params, dim, read, **held)
         _check_shape(function.role, shape, q.size if dim is None else dim)
@@ -88,6 +88,10 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
         ):
             if isinstance(function, Named):
                 _check_law(function.role, _trace(function, q, params, dim, read), gap, where)
+        for function in (contact.slip, contact.roll):
+            if function is not None:
+                with explained(f"the {function.role} of {where}"):
+                    check_rate(function, where, _arguments(q, dim, params))
     for joint in system.joints:
         shape = _trace(joint.g, q, params, dim, read)
         if shape.ndim > 1:
@@ -99,16 +103,26 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
         raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
 
 
-def check_stops(stops: tuple[Stop, ...], q: np.ndarray, params: Any, dim: int | None) -> None:
-    """Does each return one number?"""
-    for stop in stops:
-        shape = _trace(stop.function, q, params, dim, set())
+def checked_stops(stop: Any, q: Any, params: Any, dim: int) -> tuple[Stop, ...]:
+    """The functions whose zeros end a run, frozen. Does each return one number?"""
+    stops = frozen(stops_of(stop))
+    for each in stops:
+        shape = _trace(each.function, q, params, dim, set())
         if shape.size != 1:
-            raise InputError(f"the stop {stop.name!r} must return one number; it returns shape {shape.shape}")
+            raise InputError(f"the stop {each.name!r} must return one number; it returns shape {shape.shape}")
+        if np.dtype(shape.dtype).kind != "f":
+            raise InputError(
+                f"the stop {each.name!r} returns {_kind(shape)}; it must be a number that passes through zero where the run ends: "
+                "q[1] - 0.5, and not q[1] < 0.5"
+            )
+    return settled(stops, q=q, v=np.zeros(dim), t=0.0, params=params)
 
 
-def _control(controller: Controller) -> dict[str, Any]:
-    """What only controlled systems ask for: u and the memory."""
+def controlled(system: System) -> dict[str, Any]:
+    """What only functions of controlled systems ask for: u and the memory."""
+    controller = system.controller
+    if controller is None:
+        return {}
     memory = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), float), controller.memory)
     return {"u": jax.ShapeDtypeStruct((controller.commands,), float), "memory": memory}
 
@@ -128,9 +142,10 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
             raise InputError(f"the {function.role} returns nothing: is a return missing?")
         return jax.tree.map(jnp.asarray, value) if function.role == "controller" else jnp.asarray(value)
 
+    before = captured(function)
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
-        check_repeatable(function, closed, lambda: jax.make_jaxpr(lambda *again: call(*again))(*args))
+        check_repeatable(function, before, closed, lambda: jax.make_jaxpr(lambda *again: call(*again))(*args))
     speed = "p" if function.role == "hamiltonian" else "v"
     labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *more.items())
               for path, _ in jax.tree.leaves_with_path(tree)]  # fmt: skip
@@ -168,14 +183,25 @@ def _check_gap(gap: Named, shape: Any, where: str, q: np.ndarray, params: Any, d
     if shape.ndim > 1 or shape.size == 0:
         raise InputError(f"gap of {where} has shape {shape.shape}; it must be a number or a vector")
     if np.dtype(shape.dtype).kind != "f":
-        kind = "true or false" if np.dtype(shape.dtype).kind == "b" else "whole numbers"
         raise InputError(
-            f"the gap of {where} returns {kind}; it must be a distance: positive outside, zero in contact, negative inside"
+            f"the gap of {where} returns {_kind(shape)}; it must be a distance: positive outside, zero in contact, negative inside"
         )
     value = lambda q, t, params: jnp.asarray(gap(q=q, t=t, params=params))  # noqa: E731
     at = _arguments(q, dim, params)
     if not any(depends_on(value, at[0], at[2], at[3])[:2]):
         raise InputError(f"the gap of {where} depends neither on q nor on t: it never closes. Ask for q by name")
+    rate = lambda q, dq, t, params: jax.jvp(lambda q: value(q, t, params), (q,), (dq,))[1]  # noqa: E731
+    with explained(f"the gap of {where}"):
+        sloped = depends_on(rate, at[0], at[0], at[2], at[3])[1]
+    if not sloped:
+        raise InputError(
+            f"the gap of {where} has no slope along q (a comparison, sign or floor, or a function of t alone?): no push could open "
+            "it. It must be a distance: positive outside, zero in contact, negative inside"
+        )
+
+
+def _kind(shape: Any) -> str:
+    return "true or false" if np.dtype(shape.dtype).kind == "b" else "whole numbers"
 
 
 def _check_law(role: str, shape: Any, gap: Any, where: str) -> None:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from carom.errors import InputError
 from carom.named import Named
+from carom.numerics.slopes import slopes
 from carom.system.contacts_as_rows import ContactRows
 from carom.system.functions import Functions
 
@@ -118,7 +119,7 @@ class Contacts(ContactRows):
         """The rows of sliding velocities, which are linear in v, and these velocities."""
         if self.slip_dim == 0:
             return jnp.zeros((self.num_faces, 0, self.functions.dim), q.dtype), jnp.zeros((self.num_faces, 0), q.dtype)
-        return jax.jacfwd(lambda v: self.slides(q, v, t))(v), self.slides(q, v, t)
+        return slopes(lambda v: self.slides(q, v, t), v), self.slides(q, v, t)
 
     def coefficients(self, name: str) -> Float[Array, " faces"]:
         """The restitution or the friction of every face, of bodies that do not move where it depends on that."""

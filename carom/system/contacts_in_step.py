@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from carom.numerics.slopes import slopes
 from carom.system.contacts import Contacts
 from carom.system.contacts_as_rows import ContactRows
 from carom.xla.trees import write_row
@@ -89,7 +90,7 @@ class NearContacts(ContactRows):
         return jnp.where(self.near.live, self.everyone.faces(q, t)[self.near.index], 1.0)
 
     def normals(self, q, t) -> Float[Array, "c dim"]:
-        rows = jax.jacfwd(lambda x: self.everyone.faces(x, t)[self.near.index])(q)
+        rows = slopes(lambda x: self.everyone.faces(x, t)[self.near.index], q)
         space = self.functions.space
         return rows if space is None else jax.vmap(lambda row: space.pull(q, row))(rows)
 
@@ -105,7 +106,7 @@ class NearContacts(ContactRows):
     def tangents(self, q, v, t) -> tuple[Float[Array, "c m dim"], Float[Array, "c m"]]:
         if self.slip_dim == 0:
             return jnp.zeros((self.num_faces, 0, self.functions.dim), q.dtype), jnp.zeros((self.num_faces, 0), q.dtype)
-        return jax.jacfwd(lambda v: self.slides(q, v, t))(v), self.slides(q, v, t)
+        return slopes(lambda v: self.slides(q, v, t), v), self.slides(q, v, t)
 
     def coefficients(self, name: str) -> Float[Array, " c"]:
         return self.everyone.coefficients(name)[self.near.index]

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from carom.contact.contact import Contact
 from carom.named import Named
 from carom.numerics.held_fixed import held_fixed
+from carom.numerics.slopes import slopes
 from carom.spaces.space import Space
 
 EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
@@ -105,7 +106,7 @@ class Functions:
 
     def slopes(self, function: Callable[[Array], Array], q) -> Float[Array, "rows dim"]:
         """The derivatives of a vector of functions of q, one covector per row."""
-        rows = jax.jacfwd(function)(q)
+        rows = slopes(function, q)
         return rows if self.space is None else jax.vmap(lambda row: self.space.pull(q, row))(rows)  # pyright: ignore[reportOptionalMemberAccess]
 
     def normals(self, q, t) -> Float[Array, "faces dim"]:
@@ -124,7 +125,7 @@ class Functions:
 
         @held_fixed
         def rounding(q, v, t, dt):
-            size = jnp.sum(jnp.abs(jax.jacfwd(wanted)(q, t)) * self._reach(q, v, dt), axis=1)
+            size = jnp.sum(jnp.abs(slopes(lambda x: wanted(x, t), q)) * self._reach(q, v, dt), axis=1)
             drift = jax.jvp(lambda s: wanted(q, s), (t,), (jnp.ones_like(t),))[1]
             return EPS_PER_GAP * eps * (size + jnp.abs(drift) * (jnp.abs(t) + dt))
 

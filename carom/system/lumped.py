@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from carom.calls import public
+from carom.closures.per_object import per_object
 from carom.contact.contact import Contact
 from carom.contact.laws import Impulse
 from carom.errors import InputError
@@ -116,6 +117,7 @@ class LumpedSystem(System):
         return tuple(f for f in (motion, self.dry_friction) if f is not None)
 
     @property
+    @per_object
     def needs(self) -> frozenset[str]:
         more = {"supports": self.supports, "dry friction": self.dry_friction}
         return super().needs | {"nodes"} | {need for need, part in more.items() if part is not None}

@@ -191,7 +191,9 @@ class LagrangianMechanics(Mechanics):
         self.autonomous = not depends_on(functions.lagrangian, q, v, t)[2]
         self.num_constraints = jax.eval_shape(self.constraints, q, t).shape[0] if self.bilateral else 0
         fixed = not self.bilateral or not any(depends_on(self.constraints, q, t))
-        self.constant_mass = q_free and v_free and t_free and fixed
+        # A mass that nothing changes is computed once, and not again wherever a program needs it.
+        self._lasting_mass = self._mass(q, v, t) if q_free and v_free and t_free else None
+        self.constant_mass = self._lasting_mass is not None and fixed
         self._inverse_mass = self._response(q, v, t, jnp.eye(self.dim))[0] if self.constant_mass else None
 
     def chart(self, q) -> "LagrangianMechanics":
@@ -233,8 +235,11 @@ class LagrangianMechanics(Mechanics):
     def _mass(self, q, v, t):
         return jax.jacfwd(jax.grad(self.functions.lagrangian, argnums=1), argnums=1)(q, v, t)
 
-    @traced_once
     def mass(self, q, v, t):
+        return self._changing_mass(q, v, t) if self._lasting_mass is None else self._lasting_mass
+
+    @traced_once
+    def _changing_mass(self, q, v, t):
         return self._mass(q, v, t)
 
     @traced_once

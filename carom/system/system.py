@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from carom.calls import public
+from carom.closures.per_object import per_object
 from carom.contact.contact import Contact, contacts_of
 from carom.contact.joint import Joint, joints_of
 from carom.errors import InputError
@@ -113,6 +114,7 @@ class System(eqx.Module):
         return ()
 
     @property
+    @per_object
     def needs(self) -> frozenset[str]:
         """What this system asks of a method, as far as its parts tell: see `carom.methods.capabilities`."""
         found = set()

@@ -13,6 +13,7 @@ version). CAROM_SINGLE_KERNEL=0 in the environment turns them off, CAROM_SINGLE_
 this folder says what all this relies on.
 """
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -61,7 +62,13 @@ _FOREIGN = frozenset(
 )
 
 
-_inside: ContextVar[bool] = ContextVar("inside a kernel", default=False)
+class _Trace:
+    """Of a kernel, and whether it holds something that is slow anywhere else."""
+
+    only_for_kernels = False
+
+
+_inside: ContextVar[_Trace | None] = ContextVar("inside a kernel", default=None)
 _sealing: ContextVar[bool] = ContextVar("calls are sealed", default=True)
 _allowed: ContextVar[bool] = ContextVar("kernels are made", default=True)
 
@@ -81,14 +88,19 @@ def single_kernel(function: Callable[..., Any], *args: Any, most: int | None = N
         whole = [next(some) if jnp.size(leaf) else jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in everything]
         return function(_witness(leaves), *jax.tree.unflatten(tree, whole))
 
-    token = _inside.set(_enabled())
-    try:
-        closed, shape = jax.make_jaxpr(on_leaves, return_shape=True)(*leaves)
-    finally:
-        _inside.reset(token)
-    closed = closed.replace(jaxpr=without_unused(closed.jaxpr))
+    def traced(*leaves):
+        # A function of its own each time: JAX remembers what it has traced by the function, not by what it was told around it.
+        closed, shape = jax.make_jaxpr(lambda *leaves: on_leaves(*leaves), return_shape=True)(*leaves)
+        return closed.replace(jaxpr=without_unused(closed.jaxpr)), shape
+
+    enabled = _enabled()
+    with _tracing(enabled) as trace:
+        closed, shape = traced(*leaves)
+    fits = enabled and not _is_foreign(closed.jaxpr) and (most is None or count(closed.jaxpr) <= most)
+    if trace.only_for_kernels and not fits:
+        closed, shape = traced(*leaves)
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
-    if _enabled() and not _is_foreign(closed.jaxpr) and (most is None or count(closed.jaxpr) <= most):
+    if fits:
         kernel = tagged(inner, xla_cpu_small_call="true", inlineable="false")
         inner = jax.jit(lambda leaves: kernel(_computed(leaves)))
     return jax.tree.unflatten(jax.tree.structure(shape), inner(leaves))
@@ -101,7 +113,17 @@ def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args)
 
     call = tagged(jax.jit(sealed_call), inlineable="false")
-    return lambda *args: call(*args) if _inside.get() and _sealing.get() else function(*args)
+    return lambda *args: call(*args) if inside_kernel() and _sealing.get() else function(*args)
+
+
+@contextmanager
+def _tracing(kernel: bool) -> Iterator[_Trace]:
+    trace = _Trace()
+    token = _inside.set(trace if kernel else None)
+    try:
+        yield trace
+    finally:
+        _inside.reset(token)
 
 
 @contextmanager
@@ -157,12 +179,21 @@ def _warn_once(why: str) -> None:
 
 def how_traced() -> tuple[bool, bool, bool]:
     """What a trace that begins here will be told: part of the identity of its program."""
-    return _inside.get(), _sealing.get(), _allowed.get()
+    return inside_kernel(), _sealing.get(), _allowed.get()
 
 
 def inside_kernel() -> bool:
     """Is a kernel being traced?"""
-    return _inside.get()
+    return _inside.get() is not None
+
+
+def for_this_kernel() -> bool:
+    """Is a kernel being traced, in which a loop costs nothing but its arithmetic? What is chosen by this answer is traced again
+    if there is no kernel after all."""
+    trace = _inside.get()
+    if trace is not None:
+        trace.only_for_kernels = True
+    return trace is not None
 
 
 def once(values: Any) -> Any:
@@ -218,7 +249,7 @@ def _is_foreign(jaxpr: Any) -> bool:
             return True
         if eqn.primitive.name == "dot_general" and min(v.aval.ndim for v in eqn.invars) > 1:
             return True
-        if eqn.primitive.name == "scatter" and eqn.invars[1].aval.size != 1:
+        if eqn.primitive.name == "scatter" and math.prod(eqn.invars[1].aval.shape[:-1]) != 1:  # more than one place
             return True
         for value in eqn.params.values():
             for inner in value if isinstance(value, (tuple, list)) else (value,):

@@ -7,9 +7,10 @@ both, so that a home folder that several machines share holds one answer for eac
 import hashlib
 import os
 import platform
+import re
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,13 +56,19 @@ def cache_root() -> Path:
     return Path.home() / ".cache" / "carom"
 
 
+def _version(name: str) -> str:
+    """As importlib.metadata.version finds it, without reading the rest of what a package says of itself, which takes 4 ms each."""
+    told = re.search(r"^Version: *(\S+) *$", distribution(name).read_text("METADATA") or "", re.MULTILINE)
+    return version(name) if told is None else told.group(1)
+
+
 @cache
 def versions(*names: str) -> dict[str, str]:
     """Of installed packages, without loading them."""
     found = {}
     for name in names:
         try:
-            found[name] = version(name)
+            found[name] = _version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
     return found

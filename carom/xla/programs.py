@@ -9,13 +9,14 @@ features of the same processor: it says so on stderr, in 3.5 kB for every progra
 There XLA's messages below fatal are turned off, unless the user has chosen a level.
 """
 
+import gc
 import importlib.util
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
@@ -25,6 +26,10 @@ from carom.xla.machine import cache_root, environment, processor
 LOADED = time.time()  # when this process began to load carom
 LARGEST = 512 * 2**20  # bytes
 WORTH_KEEPING = 0.02  # seconds of compilation: less than that is not much more than reading a file
+# XLA writes a fused loop as code in two ways. The newer one takes twice as long to compile, and what the loops of small systems
+# become runs no faster (measured: Hybrid, slider-crank, woodpecker).
+SMALL_LOOPS = {"xla_cpu_use_fusion_emitters": False}
+RUN_ONCE = {**SMALL_LOOPS, "xla_backend_optimization_level": 0}  # for what is done in a millisecond anyhow
 
 
 class ProgramCache(NamedTuple):
@@ -87,6 +92,32 @@ def without_places() -> Iterator[None]:
 
 
 @contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage is collected: tracing and loading leave little of it, and going through all objects of JAX takes as long as
+    loading a small program."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def without_names(lowered: Any) -> None:
+    """Take the names of functions off the operations of a lowered program: a fifth of what is written, and a tenth of compiling.
+    Where this version of JAX has no way to do so, they stay."""
+    try:
+        from jaxlib.mlir.passmanager import PassManager
+
+        module = lowered.compiler_ir()
+        with module.context:
+            PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+    except Exception:  # another interface, another name of the pass
+        return
+
+
+@contextmanager
 def compiled_anew() -> Iterator[None]:
     """Programs are compiled here, and not looked up: what XLA for CPUs has loaded from JAX's cache cannot be written again (the
     copy lacks functions, jax 0.10.1)."""
@@ -98,6 +129,22 @@ def compiled_anew() -> Iterator[None]:
     finally:
         jax.config.update("jax_enable_compilation_cache", before)
         reset_cache()
+
+
+def compiled(lowered: Any, options: dict[str, Any]) -> Any:
+    """A lowered program, compiled with these options of XLA; without them where this version does not know one of them."""
+    if not options or _unknown & set(options):
+        return lowered.compile()
+    try:
+        return lowered.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+    _unknown.update(options)
+    return lowered.compile()
+
+
+_unknown: set[str] = set()  # options of XLA
 
 
 def _own_folder() -> ProgramCache:

@@ -74,6 +74,7 @@ def in_tiles(
     leaves, structure = jax.tree.flatten(args)
     flags = jax.tree.leaves(jax.tree.broadcast(varies, args))
     total = next(x.shape[-1] for x, v in zip(leaves, flags, strict=True) if v)
+    assert total % tile == 0, f"{total} lanes are no whole number of tiles of {tile}: the last of them would not be computed"
     shapes = [jnp.shape(x)[:-1] if v else jnp.shape(x) for x, v in zip(leaves, flags, strict=True)]
     flats = [jnp.reshape(x, (-1, total) if v else -1) for x, v in zip(leaves, flags, strict=True)]
     flats = [x if x.size else jnp.zeros((1, total) if v else 1, x.dtype) for x, v in zip(flats, flags, strict=True)]

@@ -19,7 +19,7 @@ DISCS = carom.System(
 )
 
 
-def test_a_particle_between_two_discs():
+def test_a_particle_between_two_discs(tmp_path):
     """It goes to and fro on the line of the centres, unstably: a wavefront with curvature 0 is mapped in one flight L and one
     reflection by (1, L; 2/R, 1 + 2L/R), whose eigenvalues μ, 1/μ satisfy μ + 1/μ = 2 + 2L/R. By symmetry it stays on that line."""
     flight = DISTANCE - 2 * RADIUS
@@ -31,6 +31,10 @@ def test_a_particle_between_two_discs():
     assert abs(found.values.sum()) < 1e-9  # volume is kept
     late = (found.so_far[-1] * 200 - found.so_far[99] * 100)[0] / 100
     assert late == pytest.approx(exact, rel=1e-9)  # once in place, to rounding
+    figure = found.plot(tmp_path / "settled.png")
+    assert (tmp_path / "settled.png").read_bytes().startswith(b"\x89PNG")
+    assert np.array_equal(figure.axes[0].lines[0].get_ydata(), found.so_far[:, 0])
+    assert repr(found).startswith("Lyapunov exponents 1.3") and repr(found).endswith("at t = 200, after 200 impacts")
 
 
 # -- a ball on a vibrating table -----------------------------------------------------------------------------------------
@@ -69,14 +73,19 @@ def test_the_period_doubles_where_it_must():
     assert brentq(beyond, 1.45, 1.6, xtol=1e-10) == pytest.approx(exact, abs=1e-6)
 
 
-def test_the_section_of_an_oscillator_is_a_point():
+def test_the_section_of_an_oscillator_is_a_point(tmp_path):
     oscillator = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q)
     method = carom.VariationalCollision(carom.Composition(carom.Trapezoidal(), 4))
     run = carom.solve(oscillator, method, [1.0], [0.0], dt=0.05, num_steps=400)
     up = poincare(run, lambda q: q[0])
     assert len(up.t) == 3 and np.max(np.abs(up.q)) < 1e-12 and np.all(up.v > 0)
     assert np.diff(up.t) == pytest.approx(2 * np.pi, abs=1e-5)  # order 4 at dt = 0.05
-    assert len(poincare(run, lambda q: q[0], direction=0).t) == 6 and len(poincare(run, lambda q: q[0] - 5).t) == 0
+    assert len(poincare(run, lambda q: q[0], direction=0).t) == 6 and len(poincare(run, lambda q: q[0] - 5)) == 0
+    figure = up.plot(tmp_path / "section.png")
+    assert (tmp_path / "section.png").read_bytes().startswith(b"\x89PNG") and repr(up) == "Poincaré section: 3 crossings"
+    assert figure.axes[0].get_xlabel() == "q0" and np.array_equal(figure.axes[0].lines[0].get_ydata(), up.v[:, 0])
+    with pytest.raises(carom.InputError, match="coordinate must be a number from 0 to 0; got 1"):
+        up.plot(coordinate=1)
 
 
 def test_a_bifurcation_diagram_shows_where_the_period_doubles(tmp_path):

@@ -241,6 +241,9 @@ def test_the_stadium():
     error = _spread_of_one_run(rays, 20_000)
     assert abs(value - RAYS) < 4 * np.hypot(error, 4e-4)
     assert abs(0.5 * value - RAYS) > 4 * error  # the control
+    # No measure has more entropy than the map has topologically: the exponent per bounce is at most log 3.49066 [cinc2022].
+    per_bounce, bound = value * np.pi * (4 + np.pi) / (4 + 2 * np.pi), np.log(3.49066)
+    assert per_bounce < bound < 2 * per_bounce  # control: an exponent twice as large would be found wrong
 
 
 def test_short_straight_sides():

@@ -73,6 +73,13 @@ def test_it_is_found_again_and_nothing_is_traced(folder):
     assert not again[1] and np.allclose(again[0], np.sin([3.0, 4.0]) + 1)  # other numbers, the same program
 
 
+def test_arrays_that_share_their_shape_are_arrays_like_others(folder):
+    """JAX gives arrays one tuple for their shapes, or each its own, by the way they came about; no program depends on it."""
+    thing, one = Thing(freeze(lambda q: jnp.tan(q)), jnp.ones(2)), jnp.ones(2)
+    assert value(thing, one)[1] and not value(thing, Q)[1] and not value(Thing(thing.function, one), one)[1]
+    assert value(thing, jnp.ones((1, 2)))[1]  # the control: another shape
+
+
 def test_a_process_asks_the_folder_once(folder):
     program, thing = keep(compute), Thing(freeze(lambda q: jnp.cos(q)))
     for _ in range(3):
@@ -325,6 +332,16 @@ def test_what_is_relied_upon():
         assert dict(surroundings.options())["jax_enable_x64"] == "False" and surroundings.trace_context() != before
 
 
+def test_a_part_of_jax_that_is_imported_later_brings_options_of_its_own(monkeypatch):
+    """Pallas does with jax 0.11: every run after that ended in a ValueError of zip."""
+    before, known = surroundings.contexts(), surroundings.trace_context
+    monkeypatch.setattr(surroundings, "trace_context", lambda: (*known(), True))
+    assert surroundings.contexts() == [*before, "True"]  # another program, then
+    monkeypatch.setattr(surroundings, "trace_context", lambda: (*known(), object()))
+    with pytest.raises(surroundings.Unsure):  # control: what nobody can compare
+        surroundings.contexts()
+
+
 def test_with_a_mesh_around_it_nothing_is_sure():
     mesh = jax.make_mesh((1,), ("x",))
     with jax.set_mesh(mesh), pytest.raises(surroundings.Unsure):
@@ -389,3 +406,28 @@ def test_two_processes(tmp_path):
     assert first[:3] == ["1", "0", "0"] and second[:3] == ["0", "1", "1"] and third[:3] == ["1", "0", "0"]
     assert first[3:] == second[3:] == third[3:] and float(first[4]) == pytest.approx(-0.04) and first[5] == "True"
     assert list(Path(tmp_path).glob("programs/*/finished/*.program"))
+
+
+LAPACK = """
+import sys
+import numpy as np
+import carom  # with its cache
+import jax.numpy as jnp
+from carom.kept.keep import keep
+
+def solved(matrix, right):
+    return jnp.linalg.solve(matrix, right)
+
+kept = keep(solved, solved)
+print(float(kept(np.diag(np.arange(1.0, 41.0)), np.ones(40))[-1]), kept.loads)
+"""
+
+
+def test_a_finished_program_that_calls_lapack(tmp_path):
+    """Its functions are looked for when a program is lowered, which the second process does not do: it ended by signal 11."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "CAROM_"))}
+    given = {"CAROM_CACHE_DIR": str(tmp_path), "JAX_PLATFORMS": "cpu", "CAROM_SINGLE_KERNEL": "1"}
+    runs = [
+        subprocess.run([sys.executable, "-c", LAPACK], env={**inherited, **given}, capture_output=True, text=True) for _ in "ab"
+    ]
+    assert [(ran.returncode, ran.stdout.split()) for ran in runs] == [(0, ["0.025", "0"]), (0, ["0.025", "1"])], runs

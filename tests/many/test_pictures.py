@@ -22,7 +22,15 @@ def some():
 def test_it_is_drawn(some, tmp_path):
     figure = some.plot(tmp_path / "deep" / "some.png")
     assert (tmp_path / "deep" / "some.png").read_bytes().startswith(b"\x89PNG")
-    assert [axis.get_ylabel() for axis in figure.axes][:3:2] == ["x", "y"]
+    assert [axis.get_ylabel() for axis in figure.axes][:3:2] == ["x", "y"] and figure.axes[2].get_xlabel() == "time"
+
+
+def test_where_only_the_ends_were_kept_they_are_drawn_lane_by_lane(some):
+    """Against time they stood on one line."""
+    ends = replace(some, t=some.t[:, -1:], q=some.q[:, -1:], p=some.p[:, -1:], energy=some.energy[:, -1:])
+    left = ends.plot().axes[2]
+    assert np.array_equal(left.lines[0].get_xdata(), np.arange(9)) and left.get_xlabel() == "lane, at t = 0.6"
+    assert np.array_equal(left.lines[0].get_ydata(), some.q[:, -1, 1])
 
 
 def test_it_is_kept(some, tmp_path):

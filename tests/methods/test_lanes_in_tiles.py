@@ -25,7 +25,7 @@ def _handed_over(monkeypatch, **options):
 
 
 def _in_tiles(what, args, **how):
-    return jax.jit(lambda inputs, states, until: advance_in_tiles(*what, inputs, states, until, 4, **how))(*args)
+    return jax.jit(lambda inputs, states, until: advance_in_tiles(*what, inputs, states, until, 8, **how))(*args)
 
 
 def test_a_tile_computes_what_compaction_computes(monkeypatch):
@@ -72,7 +72,7 @@ def test_hard_cases_are_left_to_the_step_of_solve(monkeypatch):
     monkeypatch.setattr(
         "carom.methods.variational.lanes_in_tiles.careful", lambda lane, one, until: done.append(1) or (one, one.step < 0)
     )
-    jax.eval_shape(lambda *args: advance_in_tiles(*what, *args, 4, tile=8, interpret=True), *args)
+    jax.eval_shape(lambda *args: advance_in_tiles(*what, *args, 8, tile=8, interpret=True), *args)
     assert done  # control: they go through that function
 
 
@@ -120,6 +120,14 @@ def test_control_a_row_of_different_constants_is_not_put_into_a_kernel():
 
     with pytest.raises(AssertionError, match="different constants"):
         in_tiles(sum_of_places, (jnp.zeros((1, 16)),), (True,), [float], tile=8, interpret=True)
+
+
+def test_lanes_beyond_the_last_whole_tile_are_refused():
+    """They came back with whatever lay in the memory of the GPU."""
+    twice = lambda lanes, q: [q[0] + q[0]]  # noqa: E731
+    with pytest.raises(AssertionError, match="no whole number of tiles"):
+        in_tiles(twice, (jnp.ones((1, 20)),), (True,), [float], tile=8, interpret=True)
+    assert np.array_equal(in_tiles(twice, (jnp.ones((1, 24)),), (True,), [float], tile=8, interpret=True)[0], np.full(24, 2.0))
 
 
 def test_an_ensemble_whose_kernel_fails_goes_the_longer_way_and_says_so(monkeypatch):

@@ -106,7 +106,6 @@ DEGENERATE = """
     go("out of reach", free, [lambda q: q[0] + 1e9])
     go("one dimension", free, [floor], n=1)
     go("vector parameter", lambda v, params: 0.5 * (params["m"] * v @ v), [floor], params={"m": jnp.array([1.0, 2.0])})
-    go("a gap of time alone", free, [lambda t: 10.0 - t])
     go("nine coordinates", free, [floor], n=9)
     go("LAPACK in the potential", lambda q, v: 0.5 * (v @ v) - jnp.linalg.solve(jnp.eye(2) + 0.1, q)[0], [floor])
     go("branches", lambda q, v: 0.5 * (v @ v) - jax.lax.cond(q[1] > 0, lambda: q[1], lambda: 2 * q[1]), [floor])

@@ -85,3 +85,43 @@ def test_energies_beyond_all_numbers_and_masses_that_vanish_are_told():
     assert not run.status.ok or any("the kinetic energy is negative" in told for told in run.caveats)
     before = carom.solve(fading, carom.Variational(carom.Midpoint()), [0.0], [1.0], dt=0.01, num_steps=60)
     assert before.caveats == ()
+
+
+def test_a_contact_that_is_closed_all_the_time_was_not_passed_through():
+    """Its gap is rounding, and nothing pushes: a body that floats beside a wall, 5e-17 inside of it."""
+    wall = carom.Contact(lambda q: q[0] - 0.3, name="wall")
+    run = carom.solve(carom.System(FREE, [wall]), carom.MoreauJean(), [np.nextafter(0.3, 0), 0.0], [0.0, 1.0], dt=0.1, num_steps=10)
+    assert -1e-16 < run.gaps.min() < 0 and len(run.impacts) == 0 and run.caveats == ()
+
+
+def test_a_foot_that_was_lifted_by_another_one_was_not_passed_through():
+    """Both feet of a heavy beam are in the floor after a step. One throws it back, so the other has nothing to push. The control
+    is a peg that was passed while a floor that has nothing to do with it pushed."""
+    hard = carom.Contact(lambda q: q[0] + 0.5 * q[1], 1.0, name="hard")
+    soft = carom.Contact(lambda q: q[0] - 0.5 * q[1], 0.0, name="soft")
+    beam = carom.System(lambda v: 0.5 * v[0] ** 2 + 50.0 * v[1] ** 2, [hard, soft])
+    run = carom.solve(beam, carom.MoreauJean(0.5), [0.025, 0.0], [-1.0, 0.0], dt=0.04, num_steps=5)
+    assert run.gaps[1].max() < -0.01 and run.impacts.impulses[:, 1].max() == 0 < run.impacts.impulses[:, 0].max()
+    assert run.gaps[-1].min() > 0 and run.caveats == ()
+    floor, peg = carom.Contact(lambda q: q[0], name="floor"), carom.Contact(lambda q: (q[1] ** 2) ** 0.5 - 0.012, name="peg")
+    two = carom.System(FREE, [floor, peg])
+    run = carom.solve(two, carom.MoreauJean(0.5), [0.025, 0.035], [-1.0, -1.0], dt=0.04, num_steps=5)
+    assert run.impacts.impulses[:, 0].max() > 0 and "'peg' was passed through: its gap is -0.007" in run.caveats[0]
+
+
+def test_lanes_whose_energy_grew_are_told():
+    stiff = carom.System(lambda q, v: 0.5 * v @ v - 0.5e4 * q @ q)
+    method, start = carom.Variational(carom.Left()), ([[1.0, 0.0], [0.5, 0.0]], [0.0, 0.0])
+    many = carom.ensemble(stiff, method, *start, dt=0.05, num_steps=100, progress=False)
+    assert "all ok, but the energy of 2 lanes grew: see .caveats" in repr(many)
+    assert "lane 0: the energy grew by" in many.caveats[0] and many.summary()["caveats"] == list(many.caveats)
+    good = carom.ensemble(stiff, method, *start, dt=0.001, num_steps=100, progress=False)  # the control
+    assert good.caveats == () and repr(good).endswith("all ok")
+
+
+def test_a_block_that_slides_from_the_origin_has_no_gap_but_rounding():
+    """Its gap was -1e-57, and nothing was larger: the coordinate along the floor says what rounding is."""
+    floor = carom.Contact(lambda q: q[1], 0.0, friction=0.2, slip=lambda v: v[0], name="floor")
+    block = carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[1], [floor])
+    run = carom.solve(block, carom.TimeDG(1, "-"), [0.0, 0.0], [2.0, 0.0], dt=0.001, num_steps=20)
+    assert run.caveats == () and run.gaps.min() > -1e-15  # the control: told of a block that is deep, in the tests above

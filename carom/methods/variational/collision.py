@@ -9,7 +9,7 @@ import numpy as np
 from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
-from carom.kept.keep import keep
+from carom.kept.keep import keep_quick
 from carom.methods import replay
 from carom.methods.method import LAW_OF_IMPACT, Method, State, StepEnd, StepStart
 from carom.methods.status import NOT_CONVERGED, OK
@@ -201,6 +201,6 @@ def Variational(rule: Rule | None = None) -> VariationalCollision:
     return VariationalCollision(rule)
 
 
-@keep
+@keep_quick
 def _step_matrix(method: VariationalCollision, system: System, params: Any, state: State, dt):
     return method.rule.matrix(system.bind(params, state.q.shape[0]), state, dt, method.direction)

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.impulse import launch, resolve
-from carom.methods.variational.locate import turns, unresolved
+from carom.methods.variational.locate import clearance, turns, unresolved
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step, look_ahead, origin_of
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once, sealed, single_kernel
@@ -224,16 +224,21 @@ def bound(method, system, params_of, inputs: LaneInputs, n: int) -> _Bound:
 
 
 def cruise(lane: _Bound, one: LaneStates) -> tuple[Array, Array, Bool[Array, ""]]:
-    """(1): the state STRIDE steps later, and whether they were clear."""
+    """(1): the state STRIDE steps later, and whether they were clear. What is not finite stays so, and is looked for at the end."""
 
     def go_on(i, carry):
-        clear, q, p, gaps, rates = carry
-        end = glide_step(lane.fast_flow, lane.approach, q, p, lane.time(one.step + i), lane.dt, (gaps, rates))
-        return clear & end.clear, end.q, end.p, *end.sight
+        margin, fine, q, p, gaps, rates = carry
+        t = lane.time(one.step + i)
+        out = lane.fast_flow(q, p, t, lane.dt)
+        seen = lane.approach(out.q, out.p, t + lane.dt)
+        for here in clearance(gaps, rates, *seen, lane.dt):
+            margin = jnp.where(here < margin, here, margin)
+        return margin, fine & out.converged, out.q, out.p, *seen
 
-    start = (jnp.asarray(True), one.q, one.p, *lane.approach(one.q, one.p, lane.time(one.step)))
-    clear, q, p, _, _ = _repeat(go_on, start)
-    return q, p, clear
+    far = jnp.full((), jnp.inf, one.q.dtype)
+    start = (far, jnp.asarray(True), one.q, one.p, *lane.approach(one.q, one.p, lane.time(one.step)))
+    margin, fine, q, p, _, _ = _repeat(go_on, start)
+    return q, p, (margin >= 0) & fine & jnp.all(jnp.isfinite(p))
 
 
 def _approach(lane: _Bound, one: LaneStates, until) -> LaneStates:

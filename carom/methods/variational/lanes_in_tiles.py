@@ -4,9 +4,11 @@ In a tile every lane has its own step. Lanes cruise until one of their steps is 
 waits, all that wait bounce together:
 
     tile:   while a lane is on its way:   cruise while more than a quarter of these lanes fly;   bounce those that wait     (1), (2)
-    all:    while a lane is on its way:   tiles;   the hard cases that they have left, a pool at a time                      (3)
+    all:    while a lane is on its way:   tiles;   the hard cases that they have left, a pool at a time, in tiles too        (3)
 
-(1), (2) and (3) are the stages of `lanes.py`, so a lane computes what it computes there.
+(1), (2) and (3) are the stages of `lanes.py`, so a lane computes what it computes there. (3) is much code and rarely run, so it is
+a kernel of its own: inside of (1) and (2) it would take their registers, and operation by operation, as XLA runs it, a few hard
+cases in a million lanes took longer than everything else (`benchmarks/README.md`).
 """
 
 from typing import Any
@@ -20,7 +22,6 @@ from carom.methods.status import OK
 from carom.methods.variational.lanes import STRIDE, LaneInputs, LaneStates, bounce, bound, careful, cruise
 from carom.xla.lane_moves import put_lanes, take_lanes
 from carom.xla.lane_tables import table_of
-from carom.xla.over_lanes import over_lanes
 from carom.xla.tiles import TILE, TileLanes, in_tiles
 
 FLYING = 4  # of the lanes that are on their way, one in so many may still fly when the others bounce
@@ -36,8 +37,8 @@ def advance_in_tiles(
         method, system = eqx.combine(arrays, functions)  # numbers of a method go into a kernel as all others do
         return bound(method, system, params_of, inputs, n)
 
-    hard_step = over_lanes(lambda c, one, until: careful(bind(arrays, c, one.q.shape[0]), one, until), [inputs.varies, True, False])
     lanes, pool = states.step.shape[0], min(pool, states.step.shape[0])
+    hard_step = careful_in_tiles(bind, {"tile": min(TILE, pool)} | how)
 
     def active(states: LaneStates) -> Array:
         return (states.status == OK) & (states.step < until)
@@ -62,13 +63,31 @@ def advance_in_tiles(
         each, steps, some = take_lanes((inputs.each, inputs.dt if inputs.varies.dt else (), states), members)
         ours = inputs._replace(each=each, dt=steps if inputs.varies.dt else inputs.dt)
         idle = jnp.arange(pool) >= count
-        out, _ = hard_step(ours, some._replace(step=jnp.where(idle, until, some.step)), until)
+        out = hard_step(arrays, ours, some._replace(step=jnp.where(idle, until, some.step)), until)
         return put_lanes((states, hard), (out, jnp.zeros(pool, bool)), members, count)
 
     def around(states: LaneStates) -> LaneStates:
         return lax.while_loop(lambda carry: jnp.any(carry[1]), serve, tiles(states))[0]
 
     return lax.while_loop(lambda states: jnp.any(active(states)), around, states)
+
+
+def careful_in_tiles(bind: Any, how: dict[str, Any]) -> Any:
+    """(3) of a pool of lanes, tile by tile: each takes as long as it needs, and no kernel is started for every operation."""
+
+    def step(arrays: Any, inputs: LaneInputs, states: LaneStates, until: Array) -> LaneStates:
+        n, m = states.q.shape[0], states.p.shape[0]
+
+        def hard(lanes: TileLanes, arrays: Any, inputs: LaneInputs, states: LaneStates, until: Any) -> list[Any]:
+            take = lambda a, c, one, until: careful(bind(a, c, n), one, until)[0]  # noqa: E731
+            out = lanes.call(take, arrays, inputs, states, until)
+            return [lanes.full(x) for x in [*out.q, *out.p, out.step[()], out.impacts[()], out.status[()]]]
+
+        types = [states.q.dtype] * (n + m) + [jnp.int32] * 3
+        rows = in_tiles(hard, (arrays, inputs, states, until), (False, inputs.varies, True, False), types, **how)
+        return LaneStates(jnp.stack(rows[:n]), jnp.stack(rows[n : n + m]), *rows[n + m :], states.control)
+
+    return step
 
 
 def _tile(lanes: TileLanes, bind: Any, arrays: Any, inputs: LaneInputs, states: LaneStates, until: Any) -> list[Any]:

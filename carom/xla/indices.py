@@ -3,11 +3,14 @@
 JAX cannot raise an error from a compiled program: it reads the last entry instead, so `q[2]` of two coordinates runs, and means
 `q[1]`. But an index that is written down as a number is known when the function is traced. This walks through them,
 computes the whole numbers in them that depend on nothing, and compares those that are used as indices with the shape they index.
+An index that is computed from the motion is known along a motion only: `watched` is the computation that returns all of those.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -47,7 +50,7 @@ def _walk(jaxpr: Any, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wr
 
     for eqn in jaxpr.eqns:
         values = [value(v) for v in eqn.invars]
-        inner = _inner(eqn)
+        inner = inner_call(eqn)
         found = _check(eqn, values, names) if inner is None else _walk_inner(inner, eqn, values, known, names)
         if found is not None:
             return found
@@ -74,7 +77,7 @@ def _walk_inner(inner: Any, eqn: Any, values: list, known: dict[Any, np.ndarray]
     return found
 
 
-def _inner(eqn: Any) -> Any:
+def inner_call(eqn: Any) -> Any:
     """The computation of a plain call, whose arguments are those of the call."""
     inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
     same = hasattr(inner, "consts") and len(inner.jaxpr.invars) == len(eqn.invars)
@@ -87,27 +90,87 @@ def _others(eqn: Any) -> list[Any]:
     return [x for x in values if hasattr(x, "consts") and hasattr(x, "jaxpr")]
 
 
-def _check(eqn: Any, values: list[np.ndarray | None], names: dict[Any, str]) -> Wrong | None:
+class Place(NamedTuple):
+    """Where a computation reads an array with an index: the largest index that exists, and what is read."""
+
+    last: int
+    size: int
+    array: Any  # the variable
+
+
+def _places(eqn: Any) -> list[tuple[int, int | None, Place]]:
+    """By which of its arguments an operation chooses, in which column of it, and where; none for most operations."""
     kind, array = eqn.primitive.name, eqn.invars[0] if eqn.invars else None
     if kind == "dynamic_slice":
-        shape, sizes = array.aval.shape, eqn.params["slice_sizes"]
-        for axis, index in enumerate(values[1:]):
-            if index is not None and not 0 <= int(index) <= shape[axis] - sizes[axis]:
-                return _wrong(array, int(index), shape[axis], names)
-    if kind in ("gather", "scatter", "scatter-add", "scatter_mul", "scatter_add") and values[1] is not None:
-        numbers, shape, mode = eqn.params["dimension_numbers"], array.aval.shape, str(eqn.params["mode"])
+        sizes = zip(array.aval.shape, eqn.params["slice_sizes"], strict=True)
+        return [(1 + axis, None, Place(n - k, n, array)) for axis, (n, k) in enumerate(sizes)]
+    if kind in ("gather", "scatter", "scatter-add", "scatter_mul", "scatter_add") and "CLIP" not in str(eqn.params["mode"]):
+        numbers, shape = eqn.params["dimension_numbers"], array.aval.shape
         axes = getattr(numbers, "start_index_map", None) or getattr(numbers, "scatter_dims_to_operand_dims", ())
-        sizes = eqn.params.get("slice_sizes", (1,) * len(shape))
-        for i, axis in enumerate(axes if "CLIP" not in mode else ()):
-            index = values[1][..., i]
-            bad = index[(index < 0) | (index > shape[axis] - (sizes[axis] if kind == "gather" else 1))]
+        sizes = eqn.params["slice_sizes"] if kind == "gather" else (1,) * len(shape)
+        return [(1, i, Place(shape[axis] - sizes[axis], shape[axis], array)) for i, axis in enumerate(axes)]
+    return []
+
+
+def _check(eqn: Any, values: list[np.ndarray | None], names: dict[Any, str]) -> Wrong | None:
+    for argument, column, place in _places(eqn):
+        index = values[argument]
+        if index is not None:
+            index = np.atleast_1d(index if column is None else index[..., column])
+            bad = index[(index < 0) | (index > place.last)]
             if bad.size:
-                return _wrong(array, int(bad.flat[0]), shape[axis], names)
+                return _wrong(place.array, int(bad.flat[0]), place.size, names)
     return None
+
+
+def watched(closed: Any, labels: Sequence[str]) -> tuple[Callable[..., list[Any]] | None, list[Place]]:
+    """A computation that returns, of each index that is computed along the way, the one farthest outside of its array or inside of
+    it; and where they are used, with the names of the arrays. None where there are no such indices. Bodies of loops and branches
+    are not looked into: what they are computed for depends on the motion."""
+    places: list[Place] = []
+
+    def compute(*args: Any) -> list[Any]:
+        places.clear()
+        found: list[Any] = []
+        _evaluate(closed.jaxpr, closed.consts, args, dict(zip(closed.jaxpr.invars, labels, strict=True)), found, places)
+        return found
+
+    jax.eval_shape(compute, *(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars))
+    return (compute if places else None), places
+
+
+def _evaluate(jaxpr: Any, consts: Any, args: Any, names: dict[Any, str], found: list[Any], places: list[Place]) -> list[Any]:
+    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+    value = lambda v: v.val if isinstance(v, core.Literal) else values[v]  # noqa: E731
+    for eqn in jaxpr.eqns:
+        given, inner = [value(v) for v in eqn.invars], inner_call(eqn)
+        for argument, column, place in _places(eqn):
+            index = given[argument]
+            if isinstance(index, jax.core.Tracer):  # all others are known
+                index = jnp.ravel(index if column is None else index[..., column]).astype(int)
+                outside = jnp.maximum(-index, index - place.last)
+                found.append(index[jnp.argmax(outside)])
+                label = "" if isinstance(place.array, core.Literal) else names.get(place.array, "")
+                places.append(place._replace(array=label))
+        if inner is not None:
+            pairs = zip(inner.jaxpr.invars, eqn.invars, strict=True)
+            known = {var: names[v] for var, v in pairs if not isinstance(v, core.Literal) and v in names}
+            results = _evaluate(inner.jaxpr, inner.consts, given, known, found, places)
+        else:
+            bound = eqn.primitive.get_bind_params(eqn.params)  # before jax 0.10.1 a pair
+            functions, options = bound if isinstance(bound, tuple) else ((), bound)
+            results = eqn.primitive.bind(*functions, *given, **options)
+        values.update(zip(eqn.outvars, results if inner is not None or eqn.primitive.multiple_results else [results], strict=True))
+    return [value(v) for v in jaxpr.outvars]
 
 
 def _wrong(array: Any, index: int, size: int, names: dict[Any, str]) -> Wrong:
     label = "" if isinstance(array, core.Literal) else names.get(array, "")
+    return wrong(label, index, size)
+
+
+def wrong(label: str, index: int, size: int) -> Wrong:
+    """JAX adds the size to an index below zero before it uses it."""
     return Wrong(label, index if index >= 0 else index - size, size)
 
 

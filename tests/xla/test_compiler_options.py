@@ -1,0 +1,62 @@
+"""Options that programs are compiled with: they are taken where XLA knows them, and nothing depends on it where it does not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from carom.kept import keep as keeping
+from carom.kept.keep import keep, keep_quick, keep_small
+from carom.xla import programs
+from carom.xla.programs import RUN_ONCE, SMALL_LOOPS, compiled
+
+NO_SUCH = {"xla_no_such_option_of_anybody": True}
+
+
+def _lowered():
+    return jax.jit(lambda x: 3.0 * x).lower(1.0)
+
+
+@pytest.mark.parametrize("options", [SMALL_LOOPS, RUN_ONCE])
+def test_this_version_knows_the_options(options):
+    if jax.default_backend() != "cpu":
+        pytest.skip("options of XLA for CPUs")
+    _lowered().compile(compiler_options=options)
+
+
+def test_a_version_that_does_not_know_an_option_compiles_without_it(monkeypatch):
+    monkeypatch.setattr(programs, "_unknown", set())
+    with pytest.raises(jax.errors.JaxRuntimeError):  # the control: JAX itself refuses it
+        _lowered().compile(compiler_options=NO_SUCH)
+    assert float(compiled(_lowered(), NO_SUCH)(1.0)) == 3.0
+    assert programs._unknown == set(NO_SUCH)  # and is not asked a second time
+
+
+def test_other_errors_are_not_swallowed(monkeypatch):
+    class Refused:
+        def compile(self, **_):
+            raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: no kernel of this")
+
+    monkeypatch.setattr(programs, "_unknown", set())
+    with pytest.raises(jax.errors.JaxRuntimeError, match="UNIMPLEMENTED"):
+        compiled(Refused(), SMALL_LOOPS)
+
+
+@pytest.mark.parametrize("decorator", [keep, keep_small, keep_quick])
+def test_numbers_do_not_depend_on_whether_programs_are_kept(decorator, monkeypatch):
+    def function(x, y):
+        return jnp.sin(x) @ y + jnp.sum(x * x * y) / 3.0
+
+    x, y = np.linspace(0.1, 1.3, 7), np.linspace(-2.0, 1.0, 7)
+    kept = np.asarray(decorator(function)(x, y))
+    monkeypatch.setattr(keeping, "store", lambda: None)
+    alone = decorator(function)
+    assert np.asarray(alone(x, y)).tobytes() == kept.tobytes()
+    assert bool(alone.ready) == bool(alone.options and jax.default_backend() == "cpu")  # compiled with them, not by filter_jit
+    np.testing.assert_allclose(kept, function(x, y), rtol=1e-14)  # sums of 14 numbers of order one
+
+
+def test_inside_of_other_transformations_it_is_a_part_of_them():
+    square = keep_small(lambda x: x * x)
+    assert float(jax.grad(square)(3.0)) == 6.0
+    assert float(jax.jit(lambda x: square(x) + 1.0)(3.0)) == 10.0
