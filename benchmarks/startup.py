@@ -1,4 +1,5 @@
-"""`python -m benchmarks.startup`: how long a new process takes to its first result, with an empty and with a filled cache.
+"""`python -m benchmarks.startup [--beside TREE]`: how long a new process takes to its first result, with an empty and with a filled
+cache; and so in another tree of carom, in turns.
 
 Each measurement is a process of its own that imports carom, builds a model and solves it. The cache is a temporary folder; the
 trial that asks whether programs run as one kernel, once per machine and version, is made before and listed apart. Modules are
@@ -73,11 +74,12 @@ HEADER = [
 ]
 
 
-def first_result(code: str, cache: Path) -> dict[str, float]:
+def first_result(code: str, cache: Path, tree: Path = common.HERE.parent) -> dict[str, float]:
     drop = ("JAX_COMPILATION_CACHE_DIR", "CAROM_CACHE", "CAROM_SINGLE_KERNEL")
-    environment = {k: v for k, v in os.environ.items() if k not in drop} | {"CAROM_CACHE_DIR": str(cache)}
+    environment = {k: v for k, v in os.environ.items() if k not in drop}
+    environment |= {"CAROM_CACHE_DIR": str(cache), "PYTHONPATH": str(tree)}
     command = [sys.executable, "-c", PROCESS, code]
-    ran = subprocess.run(command, cwd=common.HERE.parent, env=environment, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(ran.stderr.strip().splitlines()[-1])
     if "SIGILL" in ran.stderr:
@@ -85,7 +87,14 @@ def first_result(code: str, cache: Path) -> dict[str, float]:
     return json.loads(ran.stdout.strip().splitlines()[-1])
 
 
-def measure(repeats: int) -> list[dict]:
+def beside(tree: Path, code: str) -> list[float]:
+    """Processor seconds of the same in another tree, with an empty and with a filled cache."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        first_result("from carom.xla.kernel import kernel_state; kernel_state()", Path(folder), tree)
+        return [first_result(code, Path(folder), tree)["cpu"] for _ in range(2)]
+
+
+def measure(repeats: int, other: Path | None = None) -> list[dict]:
     records = []
     for name, code, wanted in CASES:
         record = {
@@ -98,6 +107,7 @@ def measure(repeats: int) -> list[dict]:
             "import": [],
             "jax": [],
             "trial": [],
+            "beside": [],
         }
         try:
             for _ in range(repeats):
@@ -111,6 +121,7 @@ def measure(repeats: int) -> list[dict]:
                 record["cpu_warm"].append(runs[1]["cpu"])
                 record["import"] += [run["import"] for run in runs]
                 record["jax"] += [run["jax"] for run in runs]
+                record["beside"] += [] if other is None else [beside(other, code)]
                 common.say(f"{name}: empty {runs[0]['first']:.2f} s, filled {runs[1]['first']:.2f} s")
         except RuntimeError as error:
             record["failed"] = str(error)[:200]
@@ -127,6 +138,8 @@ def table(records: list[dict], repeats: int, before: float) -> common.Section:
             continue
         seconds = [f"{min(r['cold']):.2f}", f"{r['wanted']:g}", f"{min(r['warm']):.2f}", f"{WARM:g}"]
         more = [f"{min(r[key]):.2f}" for key in ("cpu_cold", "cpu_warm", "import", "jax")]
+        if r.get("beside"):  # both caches: that tree's, then this one's
+            more[:2] = [f"{min(b[i] for b in r['beside']):.2f} → {more[i]}" for i in range(2)]
         rows.append([r["name"], *seconds, *more])
     trials = [t for r in records for t in r["trial"]]
     notes = [
@@ -145,13 +158,16 @@ def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--only", default="", help="names, with commas")
+    options.add_argument("--beside", type=Path, help="another tree of carom")
     options.add_argument("--out", type=Path, default=common.HERE)
     chosen = options.parse_args(argv)
     global CASES
     CASES = tuple(case for case in CASES if not chosen.only or case[0] in chosen.only.split(","))
     before, clock = common.load(), time.perf_counter()
     compileall.compile_dir(common.HERE.parent / "carom", quiet=1)
-    records = measure(chosen.repeats)
+    if chosen.beside is not None:
+        compileall.compile_dir(chosen.beside / "carom", quiet=1)
+    records = measure(chosen.repeats, chosen.beside)
     section = table(records, chosen.repeats, before)
     chosen.out.mkdir(parents=True, exist_ok=True)
     (chosen.out / "startup.md").write_text(section.markdown())

@@ -19,6 +19,7 @@ API = {
         "carom.many.expectation.expectation",
         "carom.many.sweep.sweep",
         "carom.results.store.load",
+        "carom.live.viewing.play",
         "carom.system.impact_map.impact_map",
         "carom.sliding_velocity",
         "carom.Convex",
@@ -71,6 +72,7 @@ API = {
     "Models": ["carom.models.model.Model", "carom.models.world_model.WorldModel", "carom.models"],
     "Live": [
         "carom.live.viewing",
+        "carom.live.cell.PlayCell",
         "carom.live.playground.Playground",
         "carom.live.world_ground.WorldGround",
         "carom.live.player.Player",

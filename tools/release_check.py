@@ -19,13 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {
     "netcdf": ("h5netcdf", "h5py"),
     "live": ("viser",),
+    "notebook": ("anywidget",),
     "cluster": ("distributed",),
     "billiards": ("numba",),
     "bench": ("scipy", "mujoco", "numba"),
     "docs": ("mkdocs", "material", "mkdocstrings"),
-    "dev": ("pytest", "xdist", "ruff", "pyright", "scipy", "websocket", "h5netcdf", "distributed", "numba", "viser"),
+    "dev": ("pytest", "xdist", "ruff", "pyright", "scipy", "websocket", "h5netcdf", "distributed", "numba", "viser", "anywidget"),
 }
-FOR_USERS = ("netcdf", "cluster", "billiards", "live")
+FOR_USERS = ("netcdf", "cluster", "billiards", "live", "notebook")
 IN_WHEEL = ("carom/py.typed", "carom/__init__.py", "carom/xla/trial.py")
 IN_SDIST = ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "carom/py.typed", "tests/conftest.py")
 

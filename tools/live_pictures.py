@@ -1,0 +1,81 @@
+"""Draw the pictures of live pages that docs/live.md shows: `PYTHONPATH=.:tests:tests/live python tools/live_pictures.py`. It needs
+chromium, and the extras live and notebook. The pages are told nothing of the processor that draws them: without a graphics card
+they would draw coarsely."""
+
+import io
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from browser import Browser
+from live_pages import until, visit
+from PIL import Image
+from test_cell import Wire
+
+import carom
+from carom.live.cell import PlayCell
+from carom.live.rerun import ModelRerun
+
+ROOT = Path(__file__).resolve().parent.parent
+CLOSE = "[...document.querySelectorAll('.mantine-Notification-closeButton')].forEach((button) => button.click())"
+BESIDE = "VariationalCollision, trapezoidal"
+
+
+SILENT = """const known = WebGL2RenderingContext.prototype.getExtension;
+WebGL2RenderingContext.prototype.getExtension = function (name) {
+  return name === "WEBGL_debug_renderer_info" ? null : known.call(this, name);
+};"""
+
+
+def keep(browser: Browser, name: str, scratch: Path) -> None:
+    time.sleep(4)
+    browser.run(CLOSE)
+    time.sleep(1)
+    image = Image.open(io.BytesIO(browser.screenshot(scratch / "shot.png"))).convert("RGB")
+    image.quantize(128).save(ROOT / "docs" / name, optimize=True)
+    print(f"docs/{name}")
+
+
+def of_a_run(browser: Browser, scratch: Path) -> None:
+    run = carom.models.star().solve(num_steps=600)
+    with run.view(show=False, server=True, plain=False) as page:
+        visit(browser, page, width=870, height=968)
+        page.player.scrub(0.9)
+        keep(browser, "live.png", scratch)
+
+
+def of_two_methods(browser: Browser, scratch: Path) -> None:
+    with carom.play("star", show=False, server=True, plain=False) as page:
+        ground = page.ground
+        visit(browser, page.page, width=1100, height=900)
+        page.beside.value = BESIDE
+        until(lambda: len(ground.players) == 2)
+        for player in ground.players:
+            player.play(True)
+        until(lambda: ground.player.now > 4.0)
+        for player in ground.players:
+            player.scrub(4.0)
+        keep(browser, "live-both.png", scratch)
+
+
+def of_a_cell(browser: Browser, scratch: Path) -> None:
+    cell = PlayCell(ModelRerun("pendulum", carom.models.pendulum))
+    Wire(browser, cell, scratch)
+    browser.wait("ready()")
+    look = json.dumps(str(cell._css))
+    browser.run(f"document.head.append(document.createElement('style')); document.head.lastChild.append({look})")
+    browser.size(900, 1000)
+    browser.run("inside('scrub').oninput({ target: { value: 150000 } })")
+    keep(browser, "live-cell.png", scratch)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        window = Browser(Path(folder) / "chromium")
+        window.call("Page.addScriptToEvaluateOnNewDocument", source=SILENT)
+        try:
+            for draw in (of_a_run, of_two_methods, of_a_cell):
+                draw(window, Path(folder))
+        finally:
+            window.close()
