@@ -339,6 +339,13 @@ FUNCTIONS = {
         lambda: lagrangian(lambda q, v: 0.5 * v @ v - TABLE_OF_3[3]), "reads entry 3 of an array, of 3"),
     "q[2] behind jit": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.jit(lambda x: x[2])(q)), r"reads q\[2\], of 2"),
     "q.at[2]": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].set(0.0).sum()), r"reads q\[2\], of 2"),
+    "q.at[2], multiplied": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].mul(2.0).sum()), r"reads q\[2\], of 2"),
+    "q[i] under vmap": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.vmap(lambda i: q[i])(jnp.arange(3)).sum()), r"reads q\[2\], of 2, .* \(jnp.clip\)"),
+    "q[i + 1] in a loop": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.fori_loop(0, 2, lambda i, s: s + q[i + 1], 0.0)), r"reads q\[2\], of 2"),
+    "q[i] along a list": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.map(lambda i: q[i], jnp.arange(3)).sum()), r"reads q\[2\], of 2"),
+    "a slice that ends beyond": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.dynamic_slice_in_dim(q, 1, 2).sum()), r"reads q\[1\], of 2"),
+    "a slice that is written beyond": (
+        lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.dynamic_update_slice(q, jnp.ones(1), (2,)).sum()), r"reads q\[2\], of 2"),
     "too many indices": (lambda: lagrangian(lambda q, v: v @ v * q[0, 1]), "the lagrangian fails with IndexError"),
     "a quartic kinetic energy": (lambda: lagrangian(lambda q, v: (v @ v) ** 2, v0=(1.0, 0.0)), "not quadratic in the velocities"),
     "an indefinite mass": (lambda: lagrangian(lambda q, v: 0.5 * (v[0] ** 2 - v[1] ** 2)), r"negative along v = \[0. *1.\]"),
@@ -545,6 +552,14 @@ def test_bad_input_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
     raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename
     assert raised.startswith(HOME), f"{type(caught.value).__name__} comes from {raised}"
     assert isinstance(caught.value, carom.InputError) or row.startswith("method: ")
+
+
+def test_control_indices_that_exist_or_are_clipped_pass():
+    def counts(q, v):
+        inside = jax.vmap(lambda i: q[i])(jnp.arange(2)).sum() + jax.lax.fori_loop(0, 2, lambda i, s: s + q[(i + 1) % 2], 0.0)
+        return 0.5 * v @ v - inside - jnp.take(q, 5, mode="clip") - jax.vmap(lambda i: q[jnp.clip(i, 0, 1)])(jnp.arange(9)).sum()
+
+    assert lagrangian(counts).status.ok
 
 
 def test_the_table_is_long_and_a_good_call_passes():
