@@ -58,8 +58,8 @@ def near_breakdown(solution: Any, pushed: np.ndarray) -> list[str]:
     return [
         f"the energy rose by {rise[rows[worst]]:.2g} in one step, at t = {solution.t[rows[worst]]:.6g}, where nothing pushed: the "
         f"mass matrix is nearly singular there, in one direction {max(least[worst], 0.0):.1g} of what it was at the start. "
-        "Coordinates such as Euler angles have such places, bodies have none: describe one that turns on carom.SE3() or carom.SO3(), "
-        "or take a smaller dt"
+        "Coordinates such as Euler angles have such places, bodies have none: describe one that turns on carom.SE3() or "
+        "carom.SO3(), or take a smaller dt"
     ]
 
 
