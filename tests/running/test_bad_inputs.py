@@ -5,11 +5,13 @@
 import math
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import carom
@@ -212,6 +214,8 @@ NUMBERS = {
     "q0 empty": (lambda: solve(q0=[], v0=[]), "q0 must be a vector"),
     "q0 ragged": (lambda: solve(q0=[[0.0], 1.0]), "q0 must be a list of numbers"),
     "q0 texts": (lambda: solve(q0=["a", 1]), "q0 must be a list of numbers"),
+    "q0 numbers as texts": (lambda: solve(q0=["0.0", "1.0"]), "q0 must be a list of numbers"),
+    "q0 an array of complex numbers": (lambda: solve(q0=np.array([1j, 1.0])), "q0 must be a list of numbers"),
     "q0 None": (lambda: solve(q0=None), "q0 must be a list of numbers|q0 must be a vector|finite"),
     "q0 complex": (lambda: solve(q0=[1j, 0.0]), "q0 must be a list of numbers"),
     "q0 a dict": (lambda: solve(q0={"x": 0.0, "y": 1.0}), "q0 must be a list of numbers"),
@@ -277,7 +281,13 @@ PARAMS = {
     "nan, nested": (lambda: solve(HEAVY, params={"mass": 1.0, "g": {"earth": np.nan}}), r"params\['g'\]\['earth'\] is nan"),
     "a text": (lambda: solve(HEAVY, params={**GOOD, "mass": "heavy"}), r"params\['mass'\] must be a number or an array; got 'heavy'"),
     "a function": (lambda: solve(HEAVY, params={**GOOD, "mass": abs}), r"params\['mass'\] must be a number"),
-    "None": (lambda: solve(HEAVY, params={**GOOD, "mass": None}), r"params\['mass'\] is None|the lagrangian fails"),
+    "a number as text": (lambda: solve(HEAVY, params={**GOOD, "mass": "1.0"}), r"params\['mass'\] must be a number or an array; got '1.0'"),
+    "numbers as texts": (lambda: solve(HEAVY, params={"mass": 1.0, "g": {"earth": np.array(["9.81"])}}), r"params\['g'\]\['earth'\] must be a number"),
+    "a span of time": (lambda: solve(HEAVY, params={**GOOD, "mass": np.timedelta64(3, "s")}), r"params\['mass'\] must be a number"),
+    "complex numbers": (lambda: solve(HEAVY, params={**GOOD, "mass": np.array(1 + 2j)}), r"params\['mass'\] must be a number"),
+    "an object": (lambda: solve(HEAVY, params=SimpleNamespace(mass=1.0)), r"params must be a number or an array; .*as a dict: vars"),
+    "a series of pandas": (lambda: solve(HEAVY, params=pd.Series({"mass": 1.0})), r"got Series: pass its .to_dict\(\)"),
+    "None": (lambda: solve(HEAVY, params={**GOOD, "mass": None}), r"params\['mass'\] is None; parameters are numbers"),
     "complex": (lambda: solve(HEAVY, params={**GOOD, "mass": 1j}), r"params\['mass'\] must be a number"),
     "no mass": (lambda: solve(HEAVY, params={**GOOD, "mass": 0.0}), "without kinetic energy"),
     "negative mass": (lambda: solve(HEAVY, params={**GOOD, "mass": -1.0}), "kinetic energy is negative along v = "),
