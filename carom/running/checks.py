@@ -72,6 +72,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
                 return Problem(system, at[0], speed, p, at[2], params, names, owner, system.needs)
         probe, (p, speed) = fetched(probe_of(system, params, *at, v, v0 is None))
     _check_probe(probe, system)
+    _check_slip(probe, names, owner)
     check_laws(system, params, *at)
     kinetic = kinetic_energy(probe.here)
     check_mass(system, probe.here, kinetic)
@@ -309,6 +310,15 @@ def _check_probe(probe: Probe, system: System) -> None:
     for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):
         if np.any((values < 0) | (values > upper) | ~np.isfinite(values)):
             raise InputError(f"{what} must lie in [0, {upper:g}]; it is {values[np.argmax((values < 0) | (values > upper))]}")
+
+
+def _check_slip(probe: Probe, names: tuple[str, ...], owner: Any) -> None:
+    if np.any(probe.normal_slip):
+        name = names[int(np.asarray(owner)[int(np.argmax(probe.normal_slip))])]
+        raise InputError(
+            f"the slip of contact {name!r} moves as its gap does: friction acts along the surface, and this is the direction in "
+            "which the gap closes. Write the velocity along the surface (v[0], where the gap is q[1])"
+        )
 
 
 def _check_gaps(probe: Probe, names: tuple[str, ...], closest: Callable[[], Any]) -> None:

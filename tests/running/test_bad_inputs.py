@@ -16,6 +16,7 @@ import pytest
 
 import carom
 import carom.report
+from carom.spaces.rotations import matrix
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 STEPPING = carom.MoreauJean()
@@ -30,6 +31,9 @@ def heavy(q, v, params):
     return 0.5 * params["mass"] * (v @ v) - params["mass"] * params["g"]["earth"] * q[1]
 
 
+AXIS = carom.System(  # a body that turns about its third axis, which stays where it is
+    lambda v: 0.5 * v @ v, joints=[carom.Joint(lambda q: matrix(q)[:2, 2], name="axis")], space=carom.SO3()
+)
 FALLING = carom.System(falling, [FLOOR])
 HEAVY = carom.System(heavy, [FLOOR])
 GOOD = {"mass": 1.0, "g": {"earth": 9.81}}
@@ -114,6 +118,10 @@ SYSTEMS = {
     "a class as space": (lambda: carom.System(falling, space=carom.Euclidean), "space must be a carom.Euclidean"),
     "no dimension": (lambda: carom.Euclidean(0), "at least one dimension"),
     "half a dimension": (lambda: carom.Euclidean(2.5), "a whole number; got 2.5"),
+    "names as one text": (lambda: carom.Euclidean(1, "theta"), r"names must be a list of texts.*got 'theta'"),
+    "names that are numbers": (lambda: carom.Euclidean(2, (1, 2)), r"names must be a list of texts"),
+    "a name twice": (lambda: carom.Euclidean(2, ("x", "x")), "two coordinates have the name 'x'"),
+    "a number as unit": (lambda: carom.Euclidean(2, units=3), "units must be one text, or one for each of the 2 coordinates"),
     "names that do not fit": (lambda: carom.Euclidean(2, ("x",)), "1 names for 2 coordinates"),
     "an empty product": (lambda: carom.Product(), "at least one space"),
     "a product with a number": (lambda: carom.Product(carom.Euclidean(2), 3), "spaces only; got .*3"),
@@ -398,6 +406,9 @@ GAPS = {
     "a gap of time alone": (lambda: gap(lambda t: 1 - t), "has no slope along q .*function of t alone"),
     "a slip that is a number": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda q: jnp.ones(1)), "slip of contact 'floor' depends neither on v nor on q: nothing would ever slide"),
     "a slip that forgets v": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda q, v: q[0]), "slip of contact 'floor' asks for v and does not change with it"),
+    "a slip along the normal": (
+        lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: v[1]), "slip of contact 'floor' moves as its gap does: friction acts along the surface"),
+    "a slip with a normal part": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: v), "slip of contact 'floor' moves as its gap does"),
     "a squared slip": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: v[:1] ** 2), "slip of contact 'floor' is not linear in v"),
     "a slip without its sign": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: jnp.abs(v[0])), "not linear in v"),
     "a joint twice": (
@@ -413,6 +424,10 @@ GAPS = {
     "a joint torn apart": (lambda: joint(lambda q: q @ q - 1, v0=(0.3, 0.5)), r"tears joint 'rod' apart: its rate is 1, .*v0 = \[0.3, 0. *\]"),
     "one joint of two": (lambda: joint(lambda q: jnp.stack([q[0], q[1] - 2])), r"joint 'rod'\[1\] does not hold.*q0 = \[0., 2.\]"),
     "a moving joint": (lambda: joint(lambda q, t: q[1] - 1 - 3 * t), r"tears joint 'rod' apart: its rate is -3.*v0 = \[0., 3.\]"),
+    "a joint on rotations": (
+        lambda: solve(AXIS, STEPPING, (math.cos(0.2), math.sin(0.2), 0, 0), (0, 0, 1)), r"joint 'axis'\[1\] does not hold at the start.*q0 = \[1., +0., 0., 0.\], v0 = "),
+    "a joint on rotations, torn": (
+        lambda: solve(AXIS, STEPPING, (1, 0, 0, 0), (0.3, 0, 1)), r"v0 tears joint 'axis'\[1\] apart: .*v0 = \[0., 0., 1.\]"),
     "a joint that cannot hold": (lambda: joint(lambda q: q @ q + 1), "joint 'rod' does not hold at the start: it is 2, and should be 0$"),
     "a joint that is a matrix": (lambda: joint(lambda q: jnp.outer(q, q)), "joint 'rod' has shape .2, 2."),
     "a joint that is not a number": (lambda: joint(lambda q: jnp.log(q[0])), "the joints are .*inf.* at the initial state"),
@@ -478,6 +493,8 @@ MANY = {
     "a function as system": (lambda: many(falling), "system must be a carom.System"),
     "sweep: an unknown model": (lambda: carom.sweep("sta", {"dt": [0.1]}), "star"),
     "sweep: an unknown name": (lambda: carom.sweep("star", {"gravty": [0.1]}), "gravty"),
+    "sweep: where nothing can be written": (
+        lambda: carom.sweep("pendulum", {"wall": [0.1]}, out="/proc/none/study.zarr", workers=0), "nothing can be written to .*choose another folder"),
     "sweep: nothing": (lambda: carom.sweep("star"), "grid|samples"),
     "sweep: a number": (lambda: carom.sweep("star", 3), "grid must be a dict"),
     "sweep: samples of two lengths": (lambda: carom.sweep("star", samples={"dt": [0.1], "q0.x": [1.0, 2.0]}), "length|equal|same"),
@@ -525,6 +542,7 @@ RESULTS = {
     "a film from text": (lambda: drawn().animate("a.gif", start="now"), "start must be a finite number; got 'now'"),
     "a film backwards": (lambda: drawn().animate("a.gif", start=0.1, stop=0.0), "a film needs start < stop"),
     "a film that follows a number": (lambda: drawn().animate("a.gif", follow=3), "no body 3 to follow"),
+    "extend from disk": (lambda: carom.load(solve().save("a.zarr")).extend(2), r"carom.load\(path, system=…, method=…\).extend"),
     "extend with an unknown option": (lambda: solve().extend(2, colour=1), "extend has no option 'colour'"),
     "dense output at text": (lambda: solve().dense.q("now"), "times must be numbers; got 'now'"),
     "dense output later": (lambda: solve().dense.q(99.0), "dense output reaches from t = 0 to 0.1"),
