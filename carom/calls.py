@@ -160,3 +160,15 @@ def _misfit(signature: inspect.Signature, name: str, hidden: int, args: tuple[An
         e.name for e in entries if e.default is e.empty and e.name in known and e.name not in {*by_position[:given], *options}
     ]
     return f"{name} needs {' and '.join(missing)}: it takes {', '.join(known)}"
+
+
+def floats(value: Any) -> Any:
+    """An array of what a person handed over as numbers, a copy in float64. TypeError where it is none: numpy would read texts and
+    spans of time as numbers, and take the real part of complex ones."""
+    import numpy as np
+
+    given = np.asarray(value)
+    texts = given.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in given.flat)
+    if given.dtype.kind in "USMmc" or texts:
+        raise TypeError(f"{given.dtype} is not a number")
+    return np.array(given, dtype=float)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from carom.calls import floats
 from carom.errors import InputError
 from carom.kept.keep import keep
 from carom.methods.variational.lanes import LaneInputs
@@ -40,10 +41,10 @@ class CheckedLanes(NamedTuple):
 
 def check_lanes(system, q0s, v0s, dt, params, each, t0) -> CheckedLanes:
     q, v = _rows(q0s, "q0s"), _rows(v0s, "v0s")
-    each = {key: np.array(value, float) for key, value in (each or {}).items()}  # copies: what was asked for stays known
+    each = {key: floats(value) for key, value in (each or {}).items()}  # copies: what was asked for stays known
     if each and not isinstance(params or {}, dict):
         raise InputError("each gives parameters by name; params must then be a dict")
-    steps = np.atleast_1d(np.asarray(dt, float))
+    steps = np.atleast_1d(floats(dt))
     sizes = {"q0s": len(q), "v0s": len(v), "dt": len(steps)}
     sizes |= {f"each[{key!r}]": len(value) if value.ndim else 0 for key, value in each.items()}
     count = max(sizes.values())
@@ -66,7 +67,7 @@ def check_lanes(system, q0s, v0s, dt, params, each, t0) -> CheckedLanes:
 
 def _rows(value: Any, name: str) -> np.ndarray:
     try:
-        array = np.array(value, float)  # a copy: the ensemble keeps its start
+        array = floats(value)  # a copy: the ensemble keeps its start
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be an array of numbers, one row per lane; got {value!r}") from error
     if array.ndim not in (1, 2) or array.size == 0:

@@ -26,6 +26,7 @@ from carom.errors import CaromError, InputError, SweepError
 from carom.many.sweep_workers import run_blocks
 from carom.methods.variational.collision import VariationalCollision
 from carom.models import ALL, Model
+from carom.results.places import file_path
 from carom.results.solution import Solution
 from carom.results.store import versions
 from carom.running.checkpoint import digest_of
@@ -70,6 +71,7 @@ def sweep(
     A run that fails is recorded with its status and message; a point that cannot be run, too (`refused`).
     """
     axes, flat = _axes(grid, samples)
+    out = None if out is None else file_path(out, "study.zarr")
     if method is not None:
         check_method(method)
     taken = [*inspect.signature(sweep).parameters, *inspect.signature(solve).parameters]

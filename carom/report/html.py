@@ -291,6 +291,11 @@ def measured(solution: Solution, numbers: Mapping[str, Any]) -> dict[str, str]:
     return rows
 
 
+def _breakable(value: Any) -> str:
+    """A text for a narrow column: names and calls break after their signs, not in the middle of a word."""
+    return re.sub(r"([_(=,/])(?=\w)", r"\1<wbr>", html.escape(str(value), quote=False))
+
+
 def _table(rows: Mapping[str, Any]) -> str:
-    cells = (f"<tr><th>{html.escape(str(key))}</th><td>{html.escape(str(value))}</td></tr>" for key, value in rows.items())
+    cells = (f"<tr><th>{_breakable(key)}</th><td>{_breakable(value)}</td></tr>" for key, value in rows.items())
     return f"<table>{''.join(cells)}</table>" if rows else "<p>none</p>"

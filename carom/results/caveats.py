@@ -7,6 +7,7 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.results.along import gap_details_along, gaps_along, masses_along
+from carom.results.rises import growth_in_flight, near_breakdown
 from carom.results.strayed import strayed
 
 GROWTH = 0.05  # of the energy: more than any method makes of a resolved motion within its stability limits
@@ -146,7 +147,7 @@ def _growth(solution: Any) -> list[str]:
         ]
     growth = np.nanmax(np.nan_to_num(solution.energy_error, nan=np.inf), initial=0.0)
     if not growth > GROWTH:
-        return []
+        return _rises(solution)
     # A motion that grows without bound is measured by what it was, and not by what it has become.
     kinetic = np.abs(np.sum(solution.p * solution.v, axis=1))
     gained, so_far = solution.energy - solution.energy[0], np.maximum(np.maximum.accumulate(kinetic), abs(solution.energy[0]))
@@ -158,6 +159,14 @@ def _growth(solution: Any) -> list[str]:
         f"the energy grew by {growth:.2g} of itself with no force to feed it, first at t = {solution.t[step]:.6g}: the step is too "
         "long for the motion, or the method not made for it. Take a smaller dt"
     ]
+
+
+def _rises(solution: Any) -> list[str]:
+    """Energy that is not beyond what it was at the start, because contacts took some, but that rose since."""
+    if len(solution.t) != solution.num_steps + 1 or "interfaces" in solution.system.needs or not np.isfinite(solution.energy).all():
+        return []
+    pushed = _pushed(solution, (len(solution.t), len(solution.impacts.names)))[:-1].any(axis=1)
+    return growth_in_flight(solution, pushed, GROWTH) or near_breakdown(solution, pushed)
 
 
 def _weightless(solution: Any) -> list[str]:

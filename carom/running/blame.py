@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.named import Named
+from carom.results.rises import NEARLY, least_masses
 from carom.running.contact_checks import OUTSIDE
 from carom.system.system import System
 
 AHEAD = (0.0, 0.5, 1.0, 2.0)  # of a step beyond the last good state
 BEHIND = 64  # states before it: where coordinates break down, a run may last a few steps more
-NEARLY = 1e-2  # of the mass at the start: less is nearly none. Euler angles come here six degrees from their singularity
 
 
 def blame(system: System, params: Any, q: Any, v: Any, t: float, dt: float) -> str:
@@ -70,8 +70,8 @@ def breaking_down(system: System, params: Any, grid: np.ndarray, n: int, t: floa
     """Whether the mass matrix is nearly singular where a run ended, seen from its start; "" if it is not. `grid` has a row (q, p)
     for each state that was kept.
 
-    The smallest eigenvalue of M₀⁻¹M is asked for, which does not depend on the units of the coordinates. Euler angles near a right
-    angle and polar coordinates near their origin have such places, and the bodies have not: other coordinates go through.
+    The smallest eigenvalue of M₀⁻¹M is asked for. Euler angles near a right angle and polar coordinates near their origin have such
+    places, and the bodies have not: other coordinates go through.
     """
     if grid.shape[1] != 2 * n or "nodes" in system.needs or system.massless is not None:
         return ""
@@ -81,9 +81,7 @@ def breaking_down(system: System, params: Any, grid: np.ndarray, n: int, t: floa
     first, seen = map(np.asarray, _masses(system, params, start, jnp.asarray(rows), time, jnp.asarray(dt, float)))
     if not np.all(np.isfinite(first)) or np.linalg.eigvalsh(first)[0] <= 0:  # an energy that is not quadratic in the velocities
         return ""
-    root = np.linalg.cholesky(first)
-    whole = np.linalg.solve(root, np.linalg.solve(root, seen[np.all(np.isfinite(seen), axis=(1, 2))]).transpose(0, 2, 1))
-    smallest = float(np.min(np.linalg.eigvalsh(whole), initial=1.0))
+    smallest = float(np.min(least_masses(first, seen[np.all(np.isfinite(seen), axis=(1, 2))]), initial=1.0))
     if smallest > NEARLY:
         return ""
     return (

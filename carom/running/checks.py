@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.calls import floats
 from carom.closures.per_object import per_object
 from carom.contact.projection import closest_point
 from carom.errors import InputError
@@ -71,6 +72,7 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
                 return Problem(system, at[0], speed, p, at[2], params, names, owner, system.needs)
         probe, (p, speed) = fetched(probe_of(system, params, *at, v, v0 is None))
     _check_probe(probe, system)
+    _check_slip(probe, names, owner)
     check_laws(system, params, *at)
     kinetic = kinetic_energy(probe.here)
     check_mass(system, probe.here, kinetic)
@@ -126,7 +128,7 @@ def _check_captured(system: System) -> None:
 
 def _vector(value: Any, name: str) -> np.ndarray:
     try:
-        array = np.asarray(value, dtype=float)
+        array = floats(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a list of numbers; got {value!r}") from error
     if array.ndim != 1 or array.size == 0:
@@ -142,21 +144,29 @@ def _vector(value: Any, name: str) -> np.ndarray:
 def _parameters(params: Any) -> Any:
     if params is None:
         params = {}
-    leaves, tree = jax.tree.flatten(params)
+    none = lambda leaf: leaf is None  # noqa: E731  # JAX would leave it out
+    leaves, tree = jax.tree.flatten(params, is_leaf=none)
     if all((type(leaf) is float and math.isfinite(leaf)) or (type(leaf) is int and abs(leaf) < 2**53) for leaf in leaves):
         return jax.tree.unflatten(tree, [np.asarray(leaf, float) for leaf in leaves])
 
     def number(path, leaf):
         where = "params" + jax.tree_util.keystr(path)
+        if leaf is None:
+            raise InputError(f"{where} is None; parameters are numbers: give it one, or leave it out")
+        if hasattr(leaf, "to_dict"):  # of pandas: as an array it would lose its names
+            raise InputError(
+                f"{where} must be a number, an array or a dict of them; got {type(leaf).__name__}: pass its .to_dict()"
+            )
         try:
-            array = np.array(leaf, dtype=float)  # a copy: the run keeps its numbers. Of numpy: nothing is compiled for it
+            array = floats(leaf)  # a copy: the run keeps its numbers. Of numpy: nothing is compiled for it
         except (TypeError, ValueError) as error:
-            raise InputError(f"{where} must be a number or an array; got {leaf!r}") from error
+            hint = ". An object with attributes is handed over as a dict: vars(…)" if hasattr(leaf, "__dict__") else ""
+            raise InputError(f"{where} must be a number or an array; got {leaf!r}{hint}") from error
         if not np.isfinite(array).all():
             raise InputError(f"{where} is {leaf}; parameters must be finite")
         return array
 
-    return jax.tree_util.tree_map_with_path(number, params)
+    return jax.tree_util.tree_map_with_path(number, params, is_leaf=none)
 
 
 def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
@@ -300,6 +310,15 @@ def _check_probe(probe: Probe, system: System) -> None:
     for what, values, upper in (("restitution", probe.restitution, 1.0), ("friction", probe.friction, np.inf)):
         if np.any((values < 0) | (values > upper) | ~np.isfinite(values)):
             raise InputError(f"{what} must lie in [0, {upper:g}]; it is {values[np.argmax((values < 0) | (values > upper))]}")
+
+
+def _check_slip(probe: Probe, names: tuple[str, ...], owner: Any) -> None:
+    if np.any(probe.normal_slip):
+        name = names[int(np.asarray(owner)[int(np.argmax(probe.normal_slip))])]
+        raise InputError(
+            f"the slip of contact {name!r} moves as its gap does: friction acts along the surface, and this is the direction in "
+            "which the gap closes. Write the velocity along the surface (v[0], where the gap is q[1])"
+        )
 
 
 def _check_gaps(probe: Probe, names: tuple[str, ...], closest: Callable[[], Any]) -> None:

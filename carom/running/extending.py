@@ -6,6 +6,7 @@ import numpy as np
 
 from carom.errors import InputError
 from carom.results.solution import Solution
+from carom.results.store import MethodRecord
 from carom.running.checks import problem_of
 from carom.running.chunked_run import Asked, March
 from carom.running.instants import time_grid
@@ -27,6 +28,11 @@ def extend(
     """`solution` and `num_steps` more steps, as one run: what solve would have returned for all of them at once, bit for bit with
     methods that keep nothing from step to step. Time and the numbers of steps go on, and a controller keeps its memory. After a
     stop, the grid starts anew at its instant. `dt` gives steps of another length, or of several, as in `carom.solve`."""
+    if isinstance(solution.method, MethodRecord):
+        raise InputError(
+            "a run from disk knows its numbers, and not the functions of its system, nor its method: hand them over, "
+            "carom.load(path, system=…, method=…).extend(…)"
+        )
     if dt is None and solution.uneven:
         raise InputError("this run has steps of different length: say how long the next ones are, dt=…")
     controller = solution.system.controller

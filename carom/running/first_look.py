@@ -22,6 +22,7 @@ class Probe(NamedTuple):
     restitution: jax.Array
     friction: jax.Array
     degenerate: Any  # ∂²H/∂p² has no inverse
+    normal_slip: jax.Array  # of each face: whether a direction of its slip is that of its gap
 
 
 @keep_quick
@@ -60,6 +61,7 @@ def is_good(system: System, params: Any, q, v, t, v_or_p, from_momentum: bool) -
     quadratic = jnp.max(jnp.abs(mass - probe.other_mass)) <= 1e-8 * size
     finite = [jnp.isfinite(x) for x in (probe.lagrangian, probe.force, mass, probe.restitution, probe.friction)]
     lawful = (probe.restitution >= 0) & (probe.restitution <= 1), probe.friction >= 0
+    lawful = (*lawful, ~probe.normal_slip)
     apart = -probe.gaps - probe.rounding <= 1e-14
     positive = _least_eigenvalue(mass) > 1e-9 * size
     return *begin, jnp.stack([jnp.all(x) for x in (positive, quadratic, *finite, *lawful, apart)]).all()
@@ -90,17 +92,29 @@ def _looked(system: System, params: Any, q, v, t, v_or_p, from_momentum: bool) -
     else:
         gaps = width = jnp.zeros(0)
         coefficients = gaps, gaps
+    here = look(m, q, v, t)
     probe = Probe(
         m.lagrangian(q, v, t),
-        look(m, q, v, t),
+        here,
         m.mass(q, jnp.zeros_like(v), t),
         m.functions.force(q, v, t),
         gaps,
         width,
         *coefficients,
         _is_degenerate(m, q, t),
+        _slips_along_normals(m, here.normals, q, t),
     )
     return probe, _beginning(m, q, v_or_p, t, from_momentum)
+
+
+def _slips_along_normals(m: Any, normals, q, t) -> jax.Array:
+    """Friction acts along the surface: a slip that is the rate of the gap itself is no sliding, whatever the units are."""
+    if "friction" not in m.system.needs or "nodes" in m.system.needs:
+        return jnp.zeros(0, bool)
+    rows, normals = m.contacts.tangents(q, jnp.zeros(m.dim), t)[0], normals[:, None]
+    along, size = jnp.sum(rows * normals, axis=2, keepdims=True), jnp.sum(normals**2, axis=2, keepdims=True)
+    rest = rows - along * normals / jnp.where(size > 0, size, 1.0)
+    return jnp.any((along[..., 0] != 0) & (jnp.sum(rest**2, axis=2) <= 1e-20 * jnp.sum(rows**2, axis=2)), axis=1)
 
 
 def _is_degenerate(m: Any, q, t) -> Any:

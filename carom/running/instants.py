@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from carom.calls import floats
 from carom.errors import InputError
 from carom.named import Named
 from carom.running.options import check_grid, check_untraced, number, whole
@@ -42,7 +43,7 @@ def time_grid(dt: Any, num_steps: Any, t0: Any = 0.0) -> TimeGrid:
 
 def _listed(dt: Any, num_steps: Any) -> np.ndarray:
     try:
-        lengths = np.asarray(dt, float)
+        lengths = floats(dt)
     except (TypeError, ValueError) as error:
         raise InputError(f"dt must be a positive number, or a list of them with one for each step; got {dt!r}") from error
     if lengths.ndim != 1 or lengths.size == 0:

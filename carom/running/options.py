@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.calls import must_be
+from carom.calls import floats, must_be
 from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
@@ -192,7 +192,7 @@ def check_ensemble(system: Any, method: Any, dtype: Any, each: Any, **numbers: A
         raise InputError(f"each gives parameters by name, as a dict of arrays; got {type(each).__name__}")
     for key, value in {"dt": numbers["dt"], **{f"each[{key!r}]": value for key, value in (each or {}).items()}}.items():
         try:
-            np.asarray(value, float)
+            floats(value)
         except (TypeError, ValueError) as error:
             what = "a positive number, or one per lane" if key == "dt" else "an array of numbers with one row per lane"
             raise InputError(f"{key} must be {what}; got {value!r}") from error

@@ -90,7 +90,7 @@ def check_joints(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: f
     if np.all(apart <= 0) and np.all(slipping <= 0):
         _check_independent(system, params, q, t, held.rows)
         return
-    near_q, near_v = _nearest(system, params, q, v, t) if q.shape == v.shape else (np.full(1, np.nan),) * 2
+    near_q, near_v = _nearest(system, params, q, v, t)
     text = lambda x: np.array2string(x, separator=", ", precision=15, max_line_width=10_000, suppress_small=True)  # noqa: E731
     if np.any(apart > 0):
         i = int(np.argmax(apart))
@@ -139,7 +139,7 @@ def _nearest(system: System, params: Any, q: np.ndarray, v: np.ndarray, t: float
     for _ in range(30):
         held = jax.device_get(_held(system, params, jnp.asarray(at), jnp.asarray(v), jnp.asarray(t)))
         step = _shortest(held.mass, held.rows, -held.value)
-        at = at + step
+        at = at + step if system.space is None else np.asarray(system.space.retract(jnp.asarray(at), jnp.asarray(step)))
         if not np.max(np.abs(step), initial=0.0) > 1e-15 * np.max(np.abs(at), initial=1.0):
             break
     held = jax.device_get(_held(system, params, jnp.asarray(at), jnp.asarray(v), jnp.asarray(t)))

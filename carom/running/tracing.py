@@ -151,7 +151,8 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
               for path, _ in jax.tree.leaves_with_path(tree)]  # fmt: skip
     wrong = out_of_range(closed, ["q", speed, "t", *labels])
     if wrong is not None:
-        raise InputError(f"the {function.role} reads {wrong}, which JAX would take for the nearest one that exists")
+        meant = "; if that is meant, clip the index (jnp.clip)"
+        raise InputError(f"the {function.role} reads {wrong}, which JAX would take for the nearest one that exists{meant}")
     if not isinstance(shape, jax.ShapeDtypeStruct):  # of a controller: command and memory
         return shape
     kind = np.dtype(shape.dtype)

@@ -138,10 +138,17 @@ class Euclidean(Space):
     ):
         if not isinstance(dim, int) or dim < 1:
             raise InputError(f"a space needs at least one dimension, a whole number; got {dim!r}")
-        names = tuple(names) if names is not None else tuple(f"q{i}" for i in range(dim))
+        names = tuple(f"q{i}" for i in range(dim)) if names is None else names
+        names = tuple(names) if isinstance(names, str) and len(names) == dim else names  # "xy": a letter for each
+        if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"names must be a list of texts, one for each coordinate, as ('x', 'y'); got {names!r}")
+        names = tuple(names)
         if len(names) != dim:
             raise InputError(f"{len(names)} names for {dim} coordinates: {', '.join(names)}")
-        units = (units,) * dim if isinstance(units, str) else tuple(units)
+        if len(set(names)) != dim:
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"two coordinates have the name {twice!r}: no table and no picture could tell them apart")
+        units = (units,) * dim if isinstance(units, str) else tuple(units) if isinstance(units, (tuple, list)) else (units,)
         if len(units) != dim or not all(isinstance(unit, str) for unit in (*units, time, energy)):
             raise InputError(
                 f"units must be one text, or one for each of the {dim} coordinates, as units=('m', 'rad'); got {units!r}"

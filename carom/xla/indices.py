@@ -54,8 +54,8 @@ def _walk(jaxpr: Any, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wr
         found = _check(eqn, values, names) if inner is None else _walk_inner(inner, eqn, values, known, names)
         if found is not None:
             return found
-        for sub in _others(eqn) if inner is None else ():
-            found = _walk(sub.jaxpr, _known(sub), {})
+        if inner is None:
+            found = _walk_scan(eqn, values, names) if _short(eqn) else _walk_others(eqn)
             if found is not None:
                 return found
         if inner is None and all(v is not None for v in values) and eqn.primitive.name in _FOLD:
@@ -75,6 +75,40 @@ def _walk_inner(inner: Any, eqn: Any, values: list, known: dict[Any, np.ndarray]
         elif var in inside:
             known[out] = inside[var]
     return found
+
+
+def _short(eqn: Any) -> bool:
+    """A loop with a number of rounds that is known, `fori_loop` or `scan`, and short enough to be gone through."""
+    return eqn.primitive.name == "scan" and eqn.params["length"] * len(eqn.params["jaxpr"].jaxpr.eqns) <= _SMALL
+
+
+def _walk_scan(eqn: Any, values: list, names: dict[Any, str]) -> Wrong | None:
+    """Round by round: counters are known in each of them, and so are the entries of a list of whole numbers."""
+    body, consts, carried = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+    pairs = zip(body.jaxpr.invars[:consts], eqn.invars[:consts], strict=True)
+    labels = {var: names[given] for var, given in pairs if not isinstance(given, core.Literal) and given in names}
+    now, rounds = values[consts : consts + carried], range(eqn.params["length"])
+    for i in reversed(rounds) if eqn.params["reverse"] else rounds:
+        entries = [None if xs is None else xs[i] for xs in values[consts + carried :]]
+        given = zip(body.jaxpr.invars, (*values[:consts], *now, *entries), strict=True)
+        inside = {**_known(body), **{var: value for var, value in given if value is not None}}
+        found = _walk(body.jaxpr, inside, labels)
+        if found is not None:
+            return found
+        outs, before = body.jaxpr.outvars[:carried], now
+        now = [np.asarray(var.val) if isinstance(var, core.Literal) else inside.get(var) for var in outs]
+        if all(x is None for x in entries) and all(_same(old, new) for old, new in zip(before, now, strict=True)):
+            break  # every round is like this one
+    return None
+
+
+def _same(old: np.ndarray | None, new: np.ndarray | None) -> bool:
+    return new is None or (old is not None and np.array_equal(old, new))
+
+
+def _walk_others(eqn: Any) -> Wrong | None:
+    found = (_walk(sub.jaxpr, _known(sub), {}) for sub in _others(eqn))
+    return next((wrong for wrong in found if wrong is not None), None)
 
 
 def inner_call(eqn: Any) -> Any:
@@ -101,15 +135,30 @@ class Place(NamedTuple):
 def _places(eqn: Any) -> list[tuple[int, int | None, Place]]:
     """By which of its arguments an operation chooses, in which column of it, and where; none for most operations."""
     kind, array = eqn.primitive.name, eqn.invars[0] if eqn.invars else None
-    if kind == "dynamic_slice":
-        sizes = zip(array.aval.shape, eqn.params["slice_sizes"], strict=True)
-        return [(1 + axis, None, Place(n - k, n, array)) for axis, (n, k) in enumerate(sizes)]
-    if kind in ("gather", "scatter", "scatter-add", "scatter_mul", "scatter_add") and "CLIP" not in str(eqn.params["mode"]):
+    if kind in ("dynamic_slice", "dynamic_update_slice"):
+        first = 1 if kind == "dynamic_slice" else 2
+        sizes = eqn.params["slice_sizes"] if kind == "dynamic_slice" else eqn.invars[1].aval.shape
+        pairs = zip(array.aval.shape, sizes, strict=True)
+        return [(first + axis, None, Place(n - k, n, array)) for axis, (n, k) in enumerate(pairs)]
+    if kind == "gather" or kind.startswith("scatter"):
         numbers, shape = eqn.params["dimension_numbers"], array.aval.shape
-        axes = getattr(numbers, "start_index_map", None) or getattr(numbers, "scatter_dims_to_operand_dims", ())
-        sizes = eqn.params["slice_sizes"] if kind == "gather" else (1,) * len(shape)
+        axes, gone, sizes = _windows(eqn, numbers, kind == "gather")
+        if gone and "CLIP" in str(eqn.params["mode"]):  # mode="clip", as it is written; under vmap a slice keeps all its axes
+            return []
         return [(1, i, Place(shape[axis] - sizes[axis], shape[axis], array)) for i, axis in enumerate(axes)]
     return []
+
+
+def _windows(eqn: Any, numbers: Any, reads: bool) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
+    """The axes that an index chooses along, those that a single entry is taken of, and how much is taken along each."""
+    if reads:
+        return numbers.start_index_map, numbers.collapsed_slice_dims, list(eqn.params["slice_sizes"])
+    batched = tuple(getattr(numbers, "operand_batching_dims", ()))
+    sizes, window = [1] * len(eqn.invars[0].aval.shape), iter(numbers.update_window_dims)
+    for axis in range(len(sizes)):
+        if axis not in numbers.inserted_window_dims and axis not in batched:
+            sizes[axis] = eqn.invars[2].aval.shape[next(window)]
+    return numbers.scatter_dims_to_operand_dims, numbers.inserted_window_dims, sizes
 
 
 def _check(eqn: Any, values: list[np.ndarray | None], names: dict[Any, str]) -> Wrong | None:

@@ -234,5 +234,9 @@ def test_the_legend_of_eight_curves_lies_on_no_curve(browser, tmp_path, width):
     assert len(legends) == 2 and len(curves) >= 17
     apart = lambda a, b: a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]  # noqa: E731
     assert all(apart(a, b) for a in legends for b in curves)
+    (above, below) = sorted(legends, key=lambda box: box[1])
+    assert below[1] - above[3] >= 8  # pixels: half a line, so that one list does not read as the end of the other
+    names = browser.run("[...document.querySelectorAll('.facts th')].map(e => e.innerHTML)")
+    assert "max_<wbr>impacts_<wbr>per_<wbr>step" in names  # a name in a narrow column breaks after its signs
     assert not apart(curves[1], curves[2])  # the control: curves of one panel do overlap
     assert browser.complaints == []

@@ -33,6 +33,20 @@ def test_steps_beyond_stability_are_told():
     assert fine.caveats == ()
 
 
+def test_energy_that_grows_after_losses_is_told():
+    """The first impact takes nearly all of it. Then a spring that the steps do not resolve feeds the rest, which stays far below
+    what there was at the start for as long as the run lasts. The control takes shorter steps."""
+    wall = carom.Contact(lambda q: q[0], 0.0, name="wall")
+    stiff = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * 100.0 * q[1] ** 2, [wall])
+    start = [0.1, 0.001], [-1000.0, 0.0]
+    method = carom.VariationalCollision(carom.Trapezoidal())
+    run = carom.solve(stiff, method, *start, dt=0.201, num_steps=40)
+    assert run.status.ok and run.energy.max() == run.energy[0] and run.energy[-1] > 1e5 * run.energy[1]
+    (told,) = run.caveats
+    assert "in free flight, after t = 0.201, with no force to feed it" in told and "Take a smaller dt" in told
+    assert carom.solve(stiff, method, *start, dt=0.01, num_steps=800).caveats == ()
+
+
 def test_energy_that_has_a_source_is_no_caveat():
     pushed = carom.System(FREE, force=lambda q: np.ones(1))
     assert carom.solve(pushed, carom.VariationalCollision(), [0.0], [0.1], dt=0.1, num_steps=20).caveats == ()

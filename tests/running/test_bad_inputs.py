@@ -5,15 +5,18 @@
 import math
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import carom
 import carom.report
+from carom.spaces.rotations import matrix
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 STEPPING = carom.MoreauJean()
@@ -28,6 +31,9 @@ def heavy(q, v, params):
     return 0.5 * params["mass"] * (v @ v) - params["mass"] * params["g"]["earth"] * q[1]
 
 
+AXIS = carom.System(  # a body that turns about its third axis, which stays where it is
+    lambda v: 0.5 * v @ v, joints=[carom.Joint(lambda q: matrix(q)[:2, 2], name="axis")], space=carom.SO3()
+)
 FALLING = carom.System(falling, [FLOOR])
 HEAVY = carom.System(heavy, [FLOOR])
 GOOD = {"mass": 1.0, "g": {"earth": 9.81}}
@@ -112,6 +118,10 @@ SYSTEMS = {
     "a class as space": (lambda: carom.System(falling, space=carom.Euclidean), "space must be a carom.Euclidean"),
     "no dimension": (lambda: carom.Euclidean(0), "at least one dimension"),
     "half a dimension": (lambda: carom.Euclidean(2.5), "a whole number; got 2.5"),
+    "names as one text": (lambda: carom.Euclidean(1, "theta"), r"names must be a list of texts.*got 'theta'"),
+    "names that are numbers": (lambda: carom.Euclidean(2, (1, 2)), r"names must be a list of texts"),
+    "a name twice": (lambda: carom.Euclidean(2, ("x", "x")), "two coordinates have the name 'x'"),
+    "a number as unit": (lambda: carom.Euclidean(2, units=3), "units must be one text, or one for each of the 2 coordinates"),
     "names that do not fit": (lambda: carom.Euclidean(2, ("x",)), "1 names for 2 coordinates"),
     "an empty product": (lambda: carom.Product(), "at least one space"),
     "a product with a number": (lambda: carom.Product(carom.Euclidean(2), 3), "spaces only; got .*3"),
@@ -212,6 +222,8 @@ NUMBERS = {
     "q0 empty": (lambda: solve(q0=[], v0=[]), "q0 must be a vector"),
     "q0 ragged": (lambda: solve(q0=[[0.0], 1.0]), "q0 must be a list of numbers"),
     "q0 texts": (lambda: solve(q0=["a", 1]), "q0 must be a list of numbers"),
+    "q0 numbers as texts": (lambda: solve(q0=["0.0", "1.0"]), "q0 must be a list of numbers"),
+    "q0 an array of complex numbers": (lambda: solve(q0=np.array([1j, 1.0])), "q0 must be a list of numbers"),
     "q0 None": (lambda: solve(q0=None), "q0 must be a list of numbers|q0 must be a vector|finite"),
     "q0 complex": (lambda: solve(q0=[1j, 0.0]), "q0 must be a list of numbers"),
     "q0 a dict": (lambda: solve(q0={"x": 0.0, "y": 1.0}), "q0 must be a list of numbers"),
@@ -277,7 +289,13 @@ PARAMS = {
     "nan, nested": (lambda: solve(HEAVY, params={"mass": 1.0, "g": {"earth": np.nan}}), r"params\['g'\]\['earth'\] is nan"),
     "a text": (lambda: solve(HEAVY, params={**GOOD, "mass": "heavy"}), r"params\['mass'\] must be a number or an array; got 'heavy'"),
     "a function": (lambda: solve(HEAVY, params={**GOOD, "mass": abs}), r"params\['mass'\] must be a number"),
-    "None": (lambda: solve(HEAVY, params={**GOOD, "mass": None}), r"params\['mass'\] is None|the lagrangian fails"),
+    "a number as text": (lambda: solve(HEAVY, params={**GOOD, "mass": "1.0"}), r"params\['mass'\] must be a number or an array; got '1.0'"),
+    "numbers as texts": (lambda: solve(HEAVY, params={"mass": 1.0, "g": {"earth": np.array(["9.81"])}}), r"params\['g'\]\['earth'\] must be a number"),
+    "a span of time": (lambda: solve(HEAVY, params={**GOOD, "mass": np.timedelta64(3, "s")}), r"params\['mass'\] must be a number"),
+    "complex numbers": (lambda: solve(HEAVY, params={**GOOD, "mass": np.array(1 + 2j)}), r"params\['mass'\] must be a number"),
+    "an object": (lambda: solve(HEAVY, params=SimpleNamespace(mass=1.0)), r"params must be a number or an array; .*as a dict: vars"),
+    "a series of pandas": (lambda: solve(HEAVY, params=pd.Series({"mass": 1.0})), r"got Series: pass its .to_dict\(\)"),
+    "None": (lambda: solve(HEAVY, params={**GOOD, "mass": None}), r"params\['mass'\] is None; parameters are numbers"),
     "complex": (lambda: solve(HEAVY, params={**GOOD, "mass": 1j}), r"params\['mass'\] must be a number"),
     "no mass": (lambda: solve(HEAVY, params={**GOOD, "mass": 0.0}), "without kinetic energy"),
     "negative mass": (lambda: solve(HEAVY, params={**GOOD, "mass": -1.0}), "kinetic energy is negative along v = "),
@@ -339,6 +357,13 @@ FUNCTIONS = {
         lambda: lagrangian(lambda q, v: 0.5 * v @ v - TABLE_OF_3[3]), "reads entry 3 of an array, of 3"),
     "q[2] behind jit": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.jit(lambda x: x[2])(q)), r"reads q\[2\], of 2"),
     "q.at[2]": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].set(0.0).sum()), r"reads q\[2\], of 2"),
+    "q.at[2], multiplied": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].mul(2.0).sum()), r"reads q\[2\], of 2"),
+    "q[i] under vmap": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.vmap(lambda i: q[i])(jnp.arange(3)).sum()), r"reads q\[2\], of 2, .* \(jnp.clip\)"),
+    "q[i + 1] in a loop": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.fori_loop(0, 2, lambda i, s: s + q[i + 1], 0.0)), r"reads q\[2\], of 2"),
+    "q[i] along a list": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.map(lambda i: q[i], jnp.arange(3)).sum()), r"reads q\[2\], of 2"),
+    "a slice that ends beyond": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.dynamic_slice_in_dim(q, 1, 2).sum()), r"reads q\[1\], of 2"),
+    "a slice that is written beyond": (
+        lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.dynamic_update_slice(q, jnp.ones(1), (2,)).sum()), r"reads q\[2\], of 2"),
     "too many indices": (lambda: lagrangian(lambda q, v: v @ v * q[0, 1]), "the lagrangian fails with IndexError"),
     "a quartic kinetic energy": (lambda: lagrangian(lambda q, v: (v @ v) ** 2, v0=(1.0, 0.0)), "not quadratic in the velocities"),
     "an indefinite mass": (lambda: lagrangian(lambda q, v: 0.5 * (v[0] ** 2 - v[1] ** 2)), r"negative along v = \[0. *1.\]"),
@@ -381,6 +406,9 @@ GAPS = {
     "a gap of time alone": (lambda: gap(lambda t: 1 - t), "has no slope along q .*function of t alone"),
     "a slip that is a number": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda q: jnp.ones(1)), "slip of contact 'floor' depends neither on v nor on q: nothing would ever slide"),
     "a slip that forgets v": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda q, v: q[0]), "slip of contact 'floor' asks for v and does not change with it"),
+    "a slip along the normal": (
+        lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: v[1]), "slip of contact 'floor' moves as its gap does: friction acts along the surface"),
+    "a slip with a normal part": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: v), "slip of contact 'floor' moves as its gap does"),
     "a squared slip": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: v[:1] ** 2), "slip of contact 'floor' is not linear in v"),
     "a slip without its sign": (lambda: gap(lambda q: q[1], friction=0.1, slip=lambda v: jnp.abs(v[0])), "not linear in v"),
     "a joint twice": (
@@ -396,6 +424,10 @@ GAPS = {
     "a joint torn apart": (lambda: joint(lambda q: q @ q - 1, v0=(0.3, 0.5)), r"tears joint 'rod' apart: its rate is 1, .*v0 = \[0.3, 0. *\]"),
     "one joint of two": (lambda: joint(lambda q: jnp.stack([q[0], q[1] - 2])), r"joint 'rod'\[1\] does not hold.*q0 = \[0., 2.\]"),
     "a moving joint": (lambda: joint(lambda q, t: q[1] - 1 - 3 * t), r"tears joint 'rod' apart: its rate is -3.*v0 = \[0., 3.\]"),
+    "a joint on rotations": (
+        lambda: solve(AXIS, STEPPING, (math.cos(0.2), math.sin(0.2), 0, 0), (0, 0, 1)), r"joint 'axis'\[1\] does not hold at the start.*q0 = \[1., +0., 0., 0.\], v0 = "),
+    "a joint on rotations, torn": (
+        lambda: solve(AXIS, STEPPING, (1, 0, 0, 0), (0.3, 0, 1)), r"v0 tears joint 'axis'\[1\] apart: .*v0 = \[0., 0., 1.\]"),
     "a joint that cannot hold": (lambda: joint(lambda q: q @ q + 1), "joint 'rod' does not hold at the start: it is 2, and should be 0$"),
     "a joint that is a matrix": (lambda: joint(lambda q: jnp.outer(q, q)), "joint 'rod' has shape .2, 2."),
     "a joint that is not a number": (lambda: joint(lambda q: jnp.log(q[0])), "the joints are .*inf.* at the initial state"),
@@ -461,6 +493,8 @@ MANY = {
     "a function as system": (lambda: many(falling), "system must be a carom.System"),
     "sweep: an unknown model": (lambda: carom.sweep("sta", {"dt": [0.1]}), "star"),
     "sweep: an unknown name": (lambda: carom.sweep("star", {"gravty": [0.1]}), "gravty"),
+    "sweep: where nothing can be written": (
+        lambda: carom.sweep("pendulum", {"wall": [0.1]}, out="/proc/none/study.zarr", workers=0), "nothing can be written to .*choose another folder"),
     "sweep: nothing": (lambda: carom.sweep("star"), "grid|samples"),
     "sweep: a number": (lambda: carom.sweep("star", 3), "grid must be a dict"),
     "sweep: samples of two lengths": (lambda: carom.sweep("star", samples={"dt": [0.1], "q0.x": [1.0, 2.0]}), "length|equal|same"),
@@ -508,6 +542,7 @@ RESULTS = {
     "a film from text": (lambda: drawn().animate("a.gif", start="now"), "start must be a finite number; got 'now'"),
     "a film backwards": (lambda: drawn().animate("a.gif", start=0.1, stop=0.0), "a film needs start < stop"),
     "a film that follows a number": (lambda: drawn().animate("a.gif", follow=3), "no body 3 to follow"),
+    "extend from disk": (lambda: carom.load(solve().save("a.zarr")).extend(2), r"carom.load\(path, system=…, method=…\).extend"),
     "extend with an unknown option": (lambda: solve().extend(2, colour=1), "extend has no option 'colour'"),
     "dense output at text": (lambda: solve().dense.q("now"), "times must be numbers; got 'now'"),
     "dense output later": (lambda: solve().dense.q(99.0), "dense output reaches from t = 0 to 0.1"),
@@ -545,6 +580,14 @@ def test_bad_input_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
     raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename
     assert raised.startswith(HOME), f"{type(caught.value).__name__} comes from {raised}"
     assert isinstance(caught.value, carom.InputError) or row.startswith("method: ")
+
+
+def test_control_indices_that_exist_or_are_clipped_pass():
+    def counts(q, v):
+        inside = jax.vmap(lambda i: q[i])(jnp.arange(2)).sum() + jax.lax.fori_loop(0, 2, lambda i, s: s + q[(i + 1) % 2], 0.0)
+        return 0.5 * v @ v - inside - jnp.take(q, 5, mode="clip") - jax.vmap(lambda i: q[jnp.clip(i, 0, 1)])(jnp.arange(9)).sum()
+
+    assert lagrangian(counts).status.ok
 
 
 def test_the_table_is_long_and_a_good_call_passes():

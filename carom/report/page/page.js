@@ -90,7 +90,8 @@ function player(data, was) {
     const lists = [...panels.map((panel) => panel.series.map((s) => s.name)), several ? hits.names : []].filter((names) => names.length > 1);
     const lines = narrow() ? Math.max(0, ...lists.map((names) => Math.ceil( // of a legend above its panel
       (names.length * (46 + 6.5 * Math.max(...names.map((name) => String(name).length)))) / (window.innerWidth - 110)))) : 0;
-    const height = (narrow() ? 130 : 150) * count + 50 + 19 * lines * (count - 1), gap = narrow() ? (19 * lines + 16) / (height - 64) : 0.035;
+    const longest = Math.max(0, ...lists.map((names) => names.length)); // names of a legend beside its panel, which has room for them
+    const height = (narrow() ? 130 : Math.max(150, 19 * longest + 24)) * count + 50 + 19 * lines * (count - 1), gap = narrow() ? (19 * lines + 16) / (height - 64) : 0.035;
     const each = (1 - gap * (count - 1)) / count, yaxes = {};
     const place = (i) => [Math.max(0, 1 - (i + 1) * each - i * gap), 1 - i * (each + gap)];
     const legend = (p) => "legend" + (p ? p + 1 : ""); // plotly knows no legend1
