@@ -96,8 +96,8 @@ class Ground(ABC):
         """What was computed since something was changed, as a run."""
 
     @abstractmethod
-    def film(self, path: str | Path) -> Any:
-        """The same as a film."""
+    def film(self, path: str | Path, progress: Any = None) -> Any:
+        """The same as a film; see `carom.report.movie` for `progress`."""
 
     @abstractmethod
     def script(self) -> str | None:

@@ -89,10 +89,10 @@ class WorldGround(WorldKnobs, Ground):
         with self.lock:
             return self.takes[0].whole().save(path)
 
-    def film(self, path: str | Path) -> Any:
+    def film(self, path: str | Path, progress: Any = None) -> Any:
         with self.lock:
             run = self.takes[0].whole()
-        return run.animate(path)
+        return run.animate(path, progress=progress)
 
     def script(self) -> str | None:
         if not self.known:
