@@ -36,6 +36,7 @@ class Panel:
     def __init__(self, gui: Any, player: Player, films: Films | None = None):
         self.gui, self.player, self.films = gui, player, films
         self.forces = True
+        self.busy: Callable[[], bool] = lambda: False  # something that was asked for is being computed
         self._shown: tuple[Any, ...] = ()
         self.status = gui.add_text("status", "", disabled=True, multiline=True, order=0)
         with gui.add_folder("time", order=1):
@@ -143,13 +144,14 @@ class Panel:
             self.button.label = name
         if self.time.max < player.end or self.time.min > player.start:
             self.time.min, self.time.max = player.start, player.end
-        state = (player.now, player.footage, player.playing)
+        computing = player.waiting or self.busy()
+        state = (player.now, player.footage, player.playing, computing)
         if state == self._shown:
             return
         self._shown = state
         self.time.value = float(np.clip(player.now, self.time.min, self.time.max))
         note = "" if player.footage.ok else f"failed: {player.footage.message}\n"
-        text = f"{note}t = {player.now:.4f}{' (computing …)' if player.waiting else ''}\n{player.words()}"
+        text = f"{note}t = {player.now:.4f}{' (computing …)' if computing else ''}\n{player.words()}"
         if self.status.value != text:
             self.status.value = text
         for i, chart in self.charts:
