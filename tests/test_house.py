@@ -222,11 +222,11 @@ def test_public_names_are_where_the_package_says():
 def test_importing_carom_loads_little():
     """What takes long to load is loaded by those who use it: `import carom` is hardly more than `import jax`."""
     heavy = ["equinox", "diffrax", "xarray", "zarr", "pandas", "matplotlib", "plotly", "numba", "typer", "rich", "carom.models"]
-    code = "import jax, sys, time; start = time.perf_counter(); import carom; took = time.perf_counter() - start\n"
+    code = "import jax, sys, time; start = time.process_time(); import carom; took = time.process_time() - start\n"
     code += f"print(took, *(name for name in {heavy} if name in sys.modules))"
     took, *loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == []
-    assert float(took) < 0.3  # seconds over jax itself: 0.01 on a machine that does nothing else
+    assert float(took) < 0.3  # seconds of a processor over jax itself: 0.01, whatever else the machine does
 
 
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,8 @@
 """A model to play with in the cell of a notebook: knobs beside the report's player (extra `notebook`).
 
 Everything goes through the kernel's own channel: no port, no server, so that the kernel may be on any machine. The page asks
-(`turn`, `choose`, `last`, `reset`), and gets numbers, texts and a packed run: nothing that either sends is ever executed.
+(`turn`, `choose`, `last`, `pull`, `add`, `reset`), and gets numbers, texts and a packed run: nothing that either sends is ever
+executed.
 """
 
 import gzip
@@ -24,8 +25,8 @@ def _client(name: str) -> str:
 
 
 class PlayCell(anywidget.AnyWidget):
-    """What `carom.play` shows in a notebook. `run` is the run with the knobs as they are; `turn`, `choose`, `last` and `reset` are
-    what the controls call, and can be called from other cells: there what cannot be is an InputError."""
+    """What `carom.play` shows in a notebook. `run` is the run with the knobs as they are; `turn`, `choose`, `last`, `pull`,
+    `add` and `reset` are what the controls call, and can be called from other cells: there what cannot be is an InputError."""
 
     _esm = _client("cell.js")
     _css = _client("cell.css")
@@ -42,7 +43,8 @@ class PlayCell(anywidget.AnyWidget):
     def __init__(self, rerun: Rerun):
         self.rerun = rerun
         options = {"method": list(rerun.choices), "dt": list(paces(rerun.dt)), "beside": [NONE, *rerun.methods]}
-        first = _packed(fill_page(rerun.contents()))
+        options |= {"shape": list(rerun.shapes), "size": rerun.size}
+        first = _packed(fill_page(rerun.contents()).replace("</body>", f"<script>{_client('hand.js')}</script></body>"))
         super().__init__(
             name=rerun.name, page=first, knobs=[_told(knob) for knob in rerun.knobs.values()], options=options, **self._now()
         )
@@ -70,8 +72,17 @@ class PlayCell(anywidget.AnyWidget):
         """A run of so many steps."""
         self._show(self.rerun.last(num_steps))
 
+    def pull(self, t: float, body: str, at: Any, track: Any, speed: float = 1.0, held: bool = False) -> None:
+        """A hand took hold of a body, by its name, at the time `t` and the point `at`, and was at the points of `track`, thirty of
+        them a second of watching at that speed; then it let go, unless it is still `held`. A spring in it pulls the body along."""
+        self._show(self.rerun.pull(t, body, at, track, speed, held))
+
+    def add(self, shape: str, size: float | None = None) -> None:
+        """One more body in a world, of a shape by its name and that half size."""
+        self._show(self.rerun.add(shape, size))
+
     def reset(self) -> None:
-        """Every knob as it was at first."""
+        """Every knob as it was at first, no body more, and nothing that a hand did."""
         self._show(self.rerun.reset())
 
     def _show(self, done: bool) -> None:
@@ -104,7 +115,7 @@ class PlayCell(anywidget.AnyWidget):
     def _heard(self, _: Any, said: Any, __: Any) -> None:
         """A page asks for something; it hears when that is done, whatever has come of it."""
         said = said if isinstance(said, dict) else {}
-        acts = {"turn": self.turn, "choose": self.choose, "last": self.last, "reset": self.reset}
+        acts = {name: getattr(self, name) for name in ("turn", "choose", "last", "pull", "add", "reset")}
         try:
             act = acts.get(str(said.get("do")))
             if act is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from carom.drawing import Film
 from carom.errors import InputError
-from carom.live.rigid_fit import fit, outward, prism
+from carom.live.rigid_fit import fit, outward, prism, turns_of
 from carom.results.labels import momentum_labels
 
 CURVE_POINTS = 400  # of a curve in the page
@@ -124,6 +124,8 @@ class Footage:
 
     def followed_by(self, rest: "Footage") -> "Footage":
         """This, and what happens after it."""
+        if len(rest.solids) != len(self.solids):
+            return _loosened(self, rest).followed_by(rest)
         skip = int(abs(self.t[-1] - rest.t[0]) < 1e-12)  # the first frame of `rest` is mostly the last one of this
         join = lambda a, b: np.concatenate([a, b[skip:]])  # noqa: E731
         solids = tuple(
@@ -234,15 +236,28 @@ def _solid(part: Any, track: np.ndarray, body: int, name: str, reel: Film, befor
     reference = track[0] - track[0].mean(axis=0) if before is None else _reference(before)
     found = fit(reference, track)
     if found is None:
-        if before is not None:
-            raise InputError(f"{name} was stiff and is not any more: its shape changes its form")
-        return None
+        return None  # also what was stiff so far, and was struck
     if before is not None:
         return replace(before, places=found[0], turns=found[1])
     if part.kind == "mesh":
         return faced(Solid(name, body, reference, part.triangles, *found))
     vertices, triangles = prism(reference, DEPTH * float(np.max(np.abs(reference))))
     return faced(Solid(name, body, vertices, triangles, *found, outline=reference))
+
+
+def _loosened(footage: Footage, like: Footage) -> Footage:
+    """The same footage, with what is loose in `like` as points that move one by one: an elastic body that was stiff until it was
+    struck."""
+    loose = {piece.name: piece for piece in footage.loose}
+    struck = [s for s in footage.solids if s.name in {piece.name for piece in like.loose} - set(loose)]
+    if not struck:
+        return footage
+    for solid in struck:
+        points = solid.places[:, None] + np.einsum("kab,mb->kma", turns_of(solid.turns), _reference(solid))
+        kind, triangles = ("mesh", solid.triangles) if solid.outline is None else ("line", None)
+        loose[solid.name] = Loose(solid.name, solid.body, kind, points, triangles)
+    solids = tuple(s for s in footage.solids if s not in struck)
+    return replace(footage, solids=solids, loose=tuple(loose[piece.name] for piece in like.loose))
 
 
 def faced(solid: Solid) -> Solid:

@@ -1,8 +1,9 @@
 """What plays on a page for as long as one watches: takes and their players, knobs, hands. Models and worlds are two kinds of it."""
 
+import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,6 +54,7 @@ class Ground(ABC):
         self.other: str | None = None
         self.pace = 1.0
         self.message = ""  #                what could not be done, and why
+        self.busy = False  #                with what somebody has asked for: another method has to be compiled
         self.lock = threading.RLock()
         self.hand: tuple[int, np.ndarray, np.ndarray] | None = None
         self.takes = [self._take(self.method)]
@@ -96,8 +98,8 @@ class Ground(ABC):
         """What was computed since something was changed, as a run."""
 
     @abstractmethod
-    def film(self, path: str | Path) -> Any:
-        """The same as a film."""
+    def film(self, path: str | Path, progress: Any = None) -> Any:
+        """The same as a film; see `carom.report.movie` for `progress`."""
 
     @abstractmethod
     def script(self) -> str | None:
@@ -107,7 +109,7 @@ class Ground(ABC):
 
     def turn(self, knob: str, value: float) -> None:
         """Another value: the motion goes on with it from now, or starts anew if it says how the motion starts."""
-        with self.lock:
+        with self._asked():
             before = dict(self.values)
             self.values[knob] = float(value)
             try:
@@ -134,13 +136,14 @@ class Ground(ABC):
     def _anew(self) -> None:
         names = [self.method, *([self.other] if self.other else [])]
         self.takes = [self._take(name) for name in names]
-        speed, playing = self.player.speed, self.player.playing
+        speed = self.player.speed
         for take in self.takes:
             take.grow(take.stretch(speed, False))
         while len(self.players) < len(self.takes):
             self.players.append(Player(self._seen(len(self.players)), speed, growing=True))
         self.players = self.players[: len(self.takes)]
         self._show()
+        playing = self.player.playing  # as it is now: somebody may have pressed Play while this was computed
         for player in self.players:
             player.scrub(player.start)
             player.play(playing)
@@ -148,13 +151,13 @@ class Ground(ABC):
 
     def restart(self) -> None:
         """The same start again."""
-        with self.lock:
+        with self._asked():
             self.pull(0, None, None)
             self._guarded(self._anew)
 
     def choose(self, method: str | None = None, pace: float | None = None, other: str | None = "same") -> None:
         """Another method, another step (times that of the model), or a second method beside it (None for none)."""
-        with self.lock:
+        with self._asked():
             before = (self.method, self.pace, self.other)
             self.method = self.method if method is None else method
             self.pace = self.pace if pace is None else pace
@@ -162,6 +165,16 @@ class Ground(ABC):
             if not self._guarded(self._anew):
                 self.method, self.pace, self.other = before
                 self._guarded(self._anew, quiet=True)
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[None]:
+        """While something is done that somebody asked for: a page says so."""
+        self.busy = True
+        try:
+            with self.lock:
+                yield
+        finally:
+            self.busy = False
 
     def _guarded(self, act: Callable[[], Any], quiet: bool = False) -> bool:
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from carom.live.pacing import Pace
-from carom.live.panel import Panel
+from carom.live.panel import Films, Panel
 from carom.live.player import ALL, Player
 from carom.live.served import ServedPage
 from carom.live.stage import Stage
@@ -34,7 +34,7 @@ class LivePage(ServedPage):
         title: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
-        films: Callable[[str], Any] | None = None,
+        films: Films | None = None,
         plain: bool | None = None,
     ):
         super().__init__(title or player.footage.name, host, port)

@@ -3,9 +3,10 @@
 import contextlib
 import io
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,13 +23,20 @@ STEADY = 1e-3  # of its value: what changes by less is drawn by its change, or e
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+class Films(Protocol):
+    """What makes a film: `animate` of a run, `film` of a playground."""
+
+    def __call__(self, path: str, *, progress: Callable[[int, int], Any]) -> Any: ...
+
+
 class Panel:
     """Widgets that show the player's state and change it. Names that people typed are put into labels and fields, which viser
     shows as text; never into markdown or HTML."""
 
-    def __init__(self, gui: Any, player: Player, films: Callable[[str], Any] | None = None):
+    def __init__(self, gui: Any, player: Player, films: Films | None = None):
         self.gui, self.player, self.films = gui, player, films
         self.forces = True
+        self.busy: Callable[[], bool] = lambda: False  # something that was asked for is being computed
         self._shown: tuple[Any, ...] = ()
         self.status = gui.add_text("status", "", disabled=True, multiline=True, order=0)
         with gui.add_folder("time", order=1):
@@ -109,10 +117,15 @@ class Panel:
     def _film(self, event: Any) -> None:
         assert self.films is not None and event.client is not None
         told = event.client.add_notification("Film", "is being drawn …", loading=True, with_close_button=False)
+        start = time.perf_counter()
+
+        def tell(done: int, count: int) -> None:
+            told.body = film_words(done, count, time.perf_counter() - start)
+
         try:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "motion.gif"
-                self.films(str(path))
+                self.films(str(path), progress=tell)
                 content = path.read_bytes()
         except CaromError as error:
             event.client.add_notification("No film", str(error))
@@ -131,13 +144,14 @@ class Panel:
             self.button.label = name
         if self.time.max < player.end or self.time.min > player.start:
             self.time.min, self.time.max = player.start, player.end
-        state = (player.now, player.footage, player.playing)
+        computing = player.waiting or self.busy()
+        state = (player.now, player.footage, player.playing, computing)
         if state == self._shown:
             return
         self._shown = state
         self.time.value = float(np.clip(player.now, self.time.min, self.time.max))
         note = "" if player.footage.ok else f"failed: {player.footage.message}\n"
-        text = f"{note}t = {player.now:.4f}{' (computing …)' if player.waiting else ''}\n{player.words()}"
+        text = f"{note}t = {player.now:.4f}{' (computing …)' if computing else ''}\n{player.words()}"
         if self.status.value != text:
             self.status.value = text
         for i, chart in self.charts:
@@ -148,6 +162,12 @@ class Panel:
             if chart.title != title:
                 chart.title = title
             chart.data = (t, *lines.values(), _marked(t, lines, player.now))
+
+
+def film_words(done: int, count: int, seconds: float) -> str:
+    """How far a film is, how fast, and how long it will take."""
+    rate = done / max(seconds, 1e-9)
+    return f"is being drawn: {100 * done / count:.0f} %, {rate:.0f} pictures/s, {(count - done) / rate:.0f} s left"
 
 
 def thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -27,6 +27,7 @@ class PlayPage:
         self.page = LivePage(ground.player, title=title, host=host, port=port, films=ground.film, plain=plain)
         self.page.cast = lambda: ground.players
         self.page.names = lambda: names_of_both(ground) if len(ground.players) > 1 else ()
+        self.page.panel.busy = lambda: ground.busy
         self.page.drag = ground.pull
         for stage in self.page.stages:
             stage.on_drag(ground.pull)

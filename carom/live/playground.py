@@ -86,8 +86,8 @@ class Playground(ModelKnobs, Ground):
     def save(self, path: str | Path) -> Path:
         return self.last_stretch().save(path)
 
-    def film(self, path: str | Path) -> Any:
-        return self.last_stretch().animate(path)
+    def film(self, path: str | Path, progress: Any = None) -> Any:
+        return self.last_stretch().animate(path, progress=progress)
 
     def script(self) -> str | None:
         if not self.known:

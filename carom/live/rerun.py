@@ -12,9 +12,11 @@ from carom.bodies.run import WorldRun
 from carom.calls import nearest
 from carom.drawing import film_of_run
 from carom.errors import CaromError, InputError
+from carom.live.gesture import Gesture, pulled_model, pulled_world
 from carom.live.knobs import STEPS, SUITS, Knob, methods_for
 from carom.live.turned import ModelKnobs, WorldKnobs
 from carom.live.world_ground import BESIDE
+from carom.live.world_parts import SHAPES, Addition, above, place, usual
 from carom.models.model import Model
 from carom.models.world_model import WorldModel
 from carom.report.html import Contents, contents, curve
@@ -25,6 +27,10 @@ from carom.running.options import number, whole
 LENGTH, FRAMES = 1000, 600  #  steps of a model at first, and the frames of its film, as many as one sees
 STATES = 300  #                of a world that are kept
 PATIENCE = 20.0  #             seconds after which a world is shown as far as it has come
+LIVE = (
+    0.7  #                  seconds of computing: what takes longer is not computed while a hand still holds on, but when it lets go
+)
+ONWARD = 15  #                 places that a hand which holds on is thought to stay where it is
 
 
 class Rerun(ABC):
@@ -32,6 +38,8 @@ class Rerun(ABC):
     says why; the run then stays what it was."""
 
     run: Any
+    shapes: tuple[str, ...] = ()  # of bodies that can be added, by name
+    size: float = 1.0  #            half of theirs, by default
 
     def __init__(self, name: str, knobs: dict[str, Knob], methods: Mapping[str, Any], num_steps: int):
         self.name, self.knobs, self.methods, self.num_steps = name, knobs, methods, num_steps
@@ -40,6 +48,9 @@ class Rerun(ABC):
         self.method, self.other, self.pace = SUITS, None, 1.0
         self.message = ""
         self.beside: Any = None  # the run of the other method
+        self.gestures: tuple[Gesture, ...] = ()
+        self.added: tuple[Addition, ...] = ()
+        self.seconds = 0.0  #      that the run took
         self._compute()
 
     # -- what each kind says -----------------------------------------------------------------------------------------
@@ -94,12 +105,44 @@ class Rerun(ABC):
         return self._change(change)
 
     def reset(self) -> bool:
-        """Every knob as it was at first."""
+        """Every knob as it was at first, no body more, and nothing that a hand did."""
 
         def change() -> None:
             self.values, self.by_hand = {key: knob.value for key, knob in self.knobs.items()}, set()
+            self.gestures, self.added = (), ()
 
         return self._change(change)
+
+    def pull(self, t: float, body: str, at: Any, track: Any, speed: float = 1.0, held: bool = False) -> bool:
+        """A hand took hold of a body at the time `t`, at the point `at`, and was at the points of `track`, thirty a second of
+        watching; what a hand did later is forgotten. `held`: it has not let go yet."""
+        if held and self.seconds > LIVE:
+            return True
+
+        def change() -> None:
+            new = Gesture.of(t, body, at, track, speed)
+            first, last = self.run.t[[0, -1]]
+            if not first <= new.t <= last:
+                raise InputError(f"there is nothing to pull at t = {new.t:g}: the run goes from {first:g} to {last:g}")
+            if held:
+                new = replace(new, track=(*new.track, *ONWARD * new.track[-1:]))
+            self.gestures = (*(old for old in self.gestures if old.t < new.t), new)
+
+        return self._change(change)
+
+    def add(self, shape: str, size: float | None = None) -> bool:
+        """One more body, of a shape of `shapes` and that half size: it falls from above what is there, from the start on."""
+
+        def change() -> None:
+            if shape not in self.shapes:
+                known = f"there are {', '.join(self.shapes)}" if self.shapes else "a World can be added to"
+                raise InputError(f"{self.name} takes no {shape!r}; {known}")
+            self._add(shape, self.size if size is None else number(size, "size"))
+
+        return self._change(change)
+
+    def _add(self, shape: str, size: float) -> None:
+        raise NotImplementedError  # a kind without shapes takes none
 
     def _set(self, knob: str, value: float) -> None:
         if knob not in self.knobs:
@@ -124,7 +167,9 @@ class Rerun(ABC):
         return True
 
     def _compute(self) -> None:
+        clock = time.monotonic()
         self.run, self.beside = self.solve(self.method), None if self.other is None else self.solve(self.other)
+        self.seconds = time.monotonic() - clock
 
     def _with_the_other(self, found: Contents, energy: Callable[[Any], np.ndarray]) -> Contents:
         """The energy of the second method beside that of the first."""
@@ -156,6 +201,8 @@ class ModelRerun(ModelKnobs, Rerun):
     def solve(self, method: str) -> Solution:
         model = self.model()
         options: dict[str, Any] = {"dt": self.pace * model.dt, "num_steps": self.num_steps}
+        if self.gestures:
+            return pulled_model(model, self.methods[method], **options, gestures=self.gestures)
         return model.solve(self.methods[method], throw=False, progress=False, **options)
 
     def _compute(self) -> None:
@@ -176,6 +223,8 @@ class WorldRerun(WorldKnobs, Rerun):
 
     def __init__(self, name: str, factory: Callable[..., WorldModel], num_steps: int | None = None):
         model = self._find_knobs(factory)
+        self.shapes = tuple(SHAPES[model.world.dim])
+        self.size, self.density = usual(model.world)
         super().__init__(name, self.knobs, BESIDE, model.num_steps if num_steps is None else whole(num_steps, "num_steps"))
 
     @property
@@ -186,15 +235,29 @@ class WorldRerun(WorldKnobs, Rerun):
     def dt(self) -> float:
         return self.run.dt / self.pace
 
+    def model(self, values: dict[str, float] | None = None) -> WorldModel:
+        model = super().model(values)
+        for addition in self.added:
+            place(model.world, addition)
+        return model
+
+    def _add(self, shape: str, size: float) -> None:
+        scene, state = self.model().world.scene()
+        addition = Addition(f"added {len(self.added) + 1}", shape, size, self.density, above(scene, state, size))
+        self.added = (*self.added, addition)
+
     def solve(self, method: str) -> WorldRun:
         model, share, clock = self.model(), self.pace * BESIDE[method], time.monotonic()
         steps = max(1, round(self.num_steps * self.pace / share))
         options: dict[str, Any] = {"dt": share * model.dt, "num_steps": steps, "save_every": max(1, steps // STATES)}
+        if self.gestures:
+            return replace(pulled_world(model, **options, gestures=self.gestures, patience=PATIENCE), name=self.name)
         return model.solve(progress=False, callback=lambda now: time.monotonic() - clock > PATIENCE, callback_every=1, **options)
 
     def contents(self) -> Contents:
         found = self._with_the_other(world_contents(self.run, coarse=True), lambda other: other.energy)
-        if self.run.status.name != "ended":
+        whole = self.run.num_steps >= self.num_steps or not self.run.status.ok
+        if self.run.status.name != "ended" and whole:
             return found
         words = f"shown as far as it came in {PATIENCE:g} s: to t = {self.run.t[-1]:.4g}, {self.run.num_steps:,} steps"
         return replace(found, words={**found.words, "message": words})

@@ -32,6 +32,13 @@ def quaternions_of(turns: np.ndarray) -> np.ndarray:
     return q
 
 
+def turns_of(quaternions: np.ndarray) -> np.ndarray:
+    """The rotations [k, 3, 3] of unit quaternions [k, 4], w first."""
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_quat(quaternions[:, [1, 2, 3, 0]]).as_matrix()
+
+
 def prism(outline: np.ndarray, depth: float) -> tuple[np.ndarray, np.ndarray]:
     """A closed outline of the plane x–z [m, 3] as a solid that reaches `depth` to both sides in y: vertices and triangles."""
     ring = outline[:-1] if np.array_equal(outline[0], outline[-1]) else outline

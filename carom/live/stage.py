@@ -153,7 +153,7 @@ class Stage:
         held = [(b.handle, b.bodies) for b in self.batches if b.bodies[0] >= 0]
         for number, handle in self.loose:
             piece = self.footage.loose[number]
-            if piece.body >= 0 and piece.kind == "dots":
+            if piece.body >= 0 and piece.kind in ("dots", "mesh"):
                 held.append((handle, [piece.body] * piece.points.shape[1]))
         for handle, bodies in held:
 

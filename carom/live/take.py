@@ -95,29 +95,8 @@ class Take:
 
     def pull(self, body: int, grab: np.ndarray, target: np.ndarray, speed: float = 1.0) -> None:
         """A hand's spring, from the point `grab` of a body to `target`, acts for a short while: its impulse, all at once."""
-        model, s = self.model, self.state
-        n = len(s.p)
-        nearest = int(np.argmin(np.linalg.norm(_body_points(model, s.q, s.t, body) - grab, axis=1)))
-        where = lambda q: _body_points(model, q, s.t, body)[nearest]  # noqa: E731
-        here = where(s.q)
-        space = model.system.space
-        step = 1e-6
-        jacobian = np.zeros((3, n))
-        for k in range(n):
-            delta = np.zeros(n)
-            delta[k] = step
-            near = [
-                s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), jnp.asarray(sign * delta))
-                for sign in (1, -1)
-            ]
-            ahead, behind = (where(np.asarray(q)) for q in near)
-            jacobian[:, k] = (ahead - behind) / (2 * step)
-        moving, mobility = (
-            np.asarray(x) for x in _answers(model.system, _arrays(model.params), *_arrays((s.q, s.p, s.t, jacobian)))
-        )
-        wanted = HAND**2 * (target - here) - 2 * HAND * moving
-        force = np.linalg.pinv(mobility, rcond=1e-6) @ wanted
-        self.state = replace(s, p=s.p + HELD * jacobian.T @ force)
+        nearest = nearest_point(self.model, self.state, body, grab)
+        self.state = tugged(self.model, self.state, body, nearest, target)
 
     def _looks_the_same(self, model: Model) -> None:
         """Forget the footage if another model has another picture at the same configuration: a size was changed."""
@@ -164,7 +143,32 @@ def footage_of(run: Solution, like: Footage | None) -> Footage:
     return Footage(run.name, reel.dim == 2, reel.t, solids, loose, hits.t, names, curves_of(thin), **end)
 
 
-def _body_points(model: Model, q: np.ndarray, t: float, body: int) -> np.ndarray:
+def nearest_point(model: Model, s: State, body: int, grab: np.ndarray) -> int:
+    """The number of the point of a body that is nearest to where a hand has taken hold of it."""
+    return int(np.argmin(np.linalg.norm(body_points(model, s.q, s.t, body) - grab, axis=1)))
+
+
+def tugged(model: Model, s: State, body: int, nearest: int, target: np.ndarray, seconds: float = HELD, rate: float = HAND) -> State:
+    """The state after the impulse of a hand's spring, from a point of a body to `target`: what it does in so many seconds."""
+    n = len(s.p)
+    where = lambda q: body_points(model, q, s.t, body)[nearest]  # noqa: E731
+    here, space, step = where(s.q), model.system.space, 1e-6
+    jacobian = np.zeros((3, n))
+    for k in range(n):
+        delta = np.zeros(n)
+        delta[k] = step
+        near = [
+            s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), jnp.asarray(sign * delta)) for sign in (1, -1)
+        ]
+        ahead, behind = (where(np.asarray(q)) for q in near)
+        jacobian[:, k] = (ahead - behind) / (2 * step)
+    moving, mobility = (np.asarray(x) for x in _answers(model.system, _arrays(model.params), *_arrays((s.q, s.p, s.t, jacobian))))
+    wanted = rate**2 * (target - here) - 2 * rate * moving
+    force = np.linalg.pinv(mobility, rcond=1e-6) @ wanted
+    return replace(s, p=s.p + seconds * jacobian.T @ force)
+
+
+def body_points(model: Model, q: np.ndarray, t: float, body: int) -> np.ndarray:
     parts = [part for part in picture(model.shape, q, t, model.params) if not part.fixed]  # pyright: ignore[reportArgumentType]
     points = parts[body].points
     if points.shape[1] == 3:

@@ -73,7 +73,7 @@ class WatchedRun:
         self.trouble: Exception | None = None
         self.seconds = time.perf_counter()
         footage = work.more(max(1, num_steps // PARTS), None)
-        player, films = Player(footage, growing=self._more()), lambda path: self.run.animate(path)
+        player, films = Player(footage, growing=self._more()), lambda path, **more: self.run.animate(path, **more)
         self.page = LivePage(player, title=f"{name}, running", host=host, port=port, films=films)
         self.worker = threading.Thread(target=self._compute, name="carom run", daemon=True)
         self.worker.start()

@@ -7,15 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from carom.bodies.described import check_run
 from carom.bodies.world import World
 from carom.live.ground import Ground
 from carom.live.knobs import SUITS
 from carom.live.player import ALL, natural_speed
 from carom.live.turned import WorldKnobs
-from carom.live.world_parts import SHAPES, Addition, alike, usual
+from carom.live.world_parts import SHAPES, Addition, above, alike, usual
 from carom.live.world_take import WorldTake
 from carom.models.world_model import WorldModel
 
@@ -68,13 +66,13 @@ class WorldGround(WorldKnobs, Ground):
 
     def add_body(self, shape: str, size: float | None = None) -> None:
         """Let a body fall from above what is there, in the middle of what moves."""
-        with self.lock:
+        with self._asked():
             self._guarded(lambda: self._add(shape, self.size if size is None else size))
 
     def _add(self, shape: str, size: float) -> None:
         for take, player in zip(self.takes, self.players, strict=True):
             take.back_to(player.now)
-            where = _above(take, size)
+            where = above(take.scene, take.state, size)
             take.add(Addition(f"added {len(take.added) + 1}", shape, size, self.density, where))
             take.grow(take.stretch(player.speed, False))
         self._show()
@@ -89,10 +87,10 @@ class WorldGround(WorldKnobs, Ground):
         with self.lock:
             return self.takes[0].whole().save(path)
 
-    def film(self, path: str | Path) -> Any:
+    def film(self, path: str | Path, progress: Any = None) -> Any:
         with self.lock:
             run = self.takes[0].whole()
-        return run.animate(path)
+        return run.animate(path, progress=progress)
 
     def script(self) -> str | None:
         if not self.known:
@@ -102,16 +100,6 @@ class WorldGround(WorldKnobs, Ground):
             rows = ",\n    ".join(json.dumps(asdict(stretch)) for stretch in take.story).replace("null", "None")
             rows = rows.replace(": true", ": True").replace(": false", ": False")
             return SCRIPT.format(name=self.name, rows=rows, dt=take.dt)
-
-
-def _above(take: WorldTake, size: float) -> tuple[float, ...]:
-    """A place with nothing below it that is higher."""
-    scene, state, d = take.scene, take.state, take.scene.dim
-    x, reach = state.x[scene.free], scene.reach[scene.free]
-    middle = np.median(x[:, : d - 1], axis=0)
-    near = np.linalg.norm(x[:, : d - 1] - middle, axis=1) < reach + 1.5 * size
-    top = np.max((x[:, d - 1] + reach)[near]) if np.any(near) else np.min(x[:, d - 1] - reach)
-    return (*middle.tolist(), float(top + 2.5 * size))
 
 
 SCRIPT = '''"""What was played with {name}: stretch after stretch, bodies that were added and pulls of the hand included."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.materials import NAMES
-from carom.bodies.scene import FREE
+from carom.bodies.scene import FREE, Scene, State
 from carom.bodies.shapes import Box, Capsule, Disc, Polygon, Segment, Sphere
 from carom.bodies.shapes.shape import Shape, together
 from carom.bodies.world import World
@@ -49,6 +49,16 @@ def place(world: World, addition: Addition) -> None:
     """Put it there."""
     shape = SHAPES[world.dim][addition.shape](addition.size)
     world.add(shape, density=addition.density, position=addition.position, name=addition.name)
+
+
+def above(scene: Scene, state: State, size: float) -> tuple[float, ...]:
+    """A place for a body of that half size, in the middle of what moves, with nothing below it that is higher."""
+    d = scene.dim
+    x, reach = state.x[scene.free], scene.reach[scene.free]
+    middle = np.median(x[:, : d - 1], axis=0)
+    near = np.linalg.norm(x[:, : d - 1] - middle, axis=1) < reach + 1.5 * size
+    top = np.max((x[:, d - 1] + reach)[near]) if np.any(near) else np.min(x[:, d - 1] - reach)
+    return (*middle.tolist(), float(top + 2.5 * size))
 
 
 def usual(world: World) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,14 @@ def animate(
     fps: int = 25,
     width: float = 7.0,
     follow: Any = None,
-    progress: bool | None = None,
+    progress: bool | Callable[[int, int], Any] | None = None,
 ) -> Movie:
     """The motion from time `start` to `stop`, `speed` times as fast as it is (by default at most ten seconds of film).
 
     Bodies light up at every impact, also at those that fall between two pictures. Of a world, contact forces are arrows, what has a
     floor throws a shadow, and the view may `follow` a body, by its handle or name. `progress`: a bar on stderr while it is written;
-    by default when that is a terminal and it takes longer than a second.
+    by default when that is a terminal and it takes longer than a second. A function is told instead, after each picture, how many
+    there are and how many there will be.
     """
     if path is not None:
         path = file_path(path, "run.gif")
@@ -86,8 +87,13 @@ def animate(
         )
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with Bar(progress) as bar:
-                watch = lambda i, _: bar.update((i + 1) / len(times), path.name, i + 1)  # noqa: E731
+            with Bar(False if callable(progress) else progress) as bar:
+
+                def watch(i: int, _: Any) -> None:
+                    bar.update((i + 1) / len(times), path.name, i + 1)
+                    if callable(progress):
+                        progress(i + 1, len(times))
+
                 film.save(path, writer=WRITERS[path.suffix.lower()](fps=fps), dpi=100, progress_callback=watch)
     return film
 

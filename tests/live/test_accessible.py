@@ -117,6 +117,35 @@ def test_a_live_page_can_be_read(browser, played, dark):
 
 
 @needs_browser
+def test_on_a_phone_the_scene_is_seen_above_the_controls(browser, played):
+    """The panel covered two thirds of the page, and the scene behind it; folding it took a mouse."""
+    tall = 844
+    visit(browser, played.page, width=PHONE, height=tall)
+    head = "document.querySelector('[aria-label=\"fold or unfold the controls\"]')"
+    scene, panel = (
+        f"{one}.getBoundingClientRect()"
+        for one in ("document.querySelector('canvas[data-engine]')", f"{head}.closest('.mantine-Paper-root')")
+    )
+    browser.wait(f"!!{head} && !!document.querySelector('[role=slider][aria-label=gravity]')")
+    browser.wait(f"Math.abs({scene}.bottom - {panel}.top) < 2 && {scene}.height > 0.5 * {tall}")  # all of it, above the panel
+    assert browser.run(f"{panel}.width") == PHONE and browser.run("document.documentElement.scrollWidth") <= PHONE
+    focus = "document.querySelector('{}').focus(), document.activeElement.getBoundingClientRect()"
+    for name in (
+        "[role=slider][aria-label=gravity]",
+        "[role=slider][aria-label=friction]",
+        "input[type=checkbox][aria-label=dark]",
+    ):
+        box = browser.run(f"JSON.parse(JSON.stringify(({focus.format(name)})))")  # the browser scrolls to what gets the focus
+        assert tall / 2 < box["y"] and box["y"] + box["height"] <= tall and box["x"] + box["width"] <= PHONE, (name, box)
+    assert pale(browser)[1] == []
+    browser.run(f"{head}.focus()")
+    press(browser, "Enter", "Enter", 13)
+    browser.wait(f"{scene}.height > 0.9 * {tall}")  # folded: the page is the scene's
+    press(browser, "Enter", "Enter", 13)
+    browser.wait(f"{scene}.height < 0.6 * {tall}")
+
+
+@needs_browser
 def test_all_controls_of_a_live_page_are_reached_by_the_keyboard(browser, played):
     prefer(browser, still=True)
     visit(browser, played.page, width=900, height=900)

@@ -17,7 +17,7 @@ import carom
 pytest.importorskip("anywidget", reason="pip install 'carom[notebook]'")
 
 from carom.live.cell import PlayCell
-from carom.live.rerun import ModelRerun
+from carom.live.rerun import ModelRerun, WorldRerun
 
 EVIL = "<img src=x onerror='window.hacked = 1'><b>evil</b>"
 
@@ -127,6 +127,7 @@ class Wire:
         browser.call("Page.navigate", url=page.resolve().as_uri())
         browser.wait("typeof start === 'function'")
         self.tell()
+        browser.run(f"document.head.appendChild(document.createElement('style')).textContent = {json.dumps(str(cell._css))}")
         script = cell._esm if isinstance(cell._esm, str) else str(cell._esm)
         if not sandbox:  # the test has to look inside
             closed = 'frame.setAttribute("sandbox", "allow-scripts allow-downloads");'
@@ -204,6 +205,53 @@ def test_what_is_refused_is_said_on_the_page_and_its_slider_goes_back(browser, c
     browser.wait("ready() && inside('summary').textContent.includes('MoreauJean')")
     browser.run("leave()")
     browser.run("fire('change:message')")  # who has left hears nothing
+
+
+@needs_browser
+def test_a_body_is_pulled_by_the_mouse_and_another_one_added(browser, tmp_path):
+    """In the plane and in space: what the hand did is part of the run, while it holds on and after."""
+    particle = PlayCell(ModelRerun("particle", carom.models.particle, num_steps=200))
+    _pull(Wire(browser, particle, tmp_path), particle, up=1, body="")
+    dice = PlayCell(WorldRerun("dice", lambda: carom.models.dice(count=1), num_steps=100))
+    wire = Wire(browser, dice, tmp_path)
+    _pull(wire, dice, up=2, body="die 1")
+    browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'Add a body').click()")
+    assert wire.carry()["with"]["shape"] == "ball"
+    assert dice.run.names[-1] == "added 1" and not dice.message
+    browser.wait("ready() && [...inside('body').options].some((one) => one.value === 'added 1')")
+    browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'Reset').click()")
+    wire.carry()
+    assert dice.run.names[-1] == "die 1" and dice.rerun.gestures == ()
+    assert not [one for one in browser.complaints if "rror" in one]  # drivers grumble about their speed
+
+
+def _pull(wire: Wire, cell: PlayCell, up: int, body: str) -> None:
+    browser = wire.browser
+    browser.wait("ready()")
+    before = cell.run
+    moves = {k: cell.run.film.part(0, k) for k, part in enumerate(cell.run.film.parts) if not part.fixed}
+    point = next(iter(moves.values()))[0].tolist()
+    frame = "document.querySelector('iframe')"
+    seen = f"{frame}.contentWindow.carom.screen({point})"
+    x, y = browser.run(f"(b => {seen}.map((v, k) => v + [b.left, b.top][k]))({frame}.getBoundingClientRect())")
+    mouse = lambda kind, dy, **more: browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y + dy, **more)  # noqa: E731
+    mouse("mouseMoved", 0)
+    mouse("mousePressed", 0, button="left", buttons=1, clickCount=1)
+    for dy in (-20, -40, -60):
+        mouse("mouseMoved", dy, button="left", buttons=1)
+    browser.wait("asked.length > 0")
+    while len((held := wire.carry())["with"]["track"]) < 15:  # half a second of watching: it still holds on
+        pass
+    assert held["do"] == "pull" and held["with"]["held"] and held["with"]["body"] == body and held["with"]["t"] < before.t[-1]
+    target = held["with"]["track"][-1]
+    assert target[up] > point[up] and not cell.message
+    mouse("mouseReleased", -60, button="left", buttons=0, clickCount=1)
+    while (said := wire.carry())["with"]["held"]:
+        pass
+    assert len(said["with"]["track"]) >= len(held["with"]["track"]) and len(cell.rerun.gestures) == 1
+    height = lambda run: (run.q if hasattr(run, "q") and not body else run.x[:, -1])[:, up]  # noqa: E731
+    assert height(cell.run).max() > height(before).max() + 0.01  # it was lifted, against gravity
+    browser.wait("ready() && asked.length === 0")
 
 
 @needs_browser

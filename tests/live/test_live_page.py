@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 import socket
 import sys
 import urllib.error
@@ -23,7 +24,7 @@ import viser
 
 from carom.live import gate
 from carom.live.live_page import LivePage
-from carom.live.panel import Panel
+from carom.live.panel import Panel, film_words
 from carom.live.play_page import PlayPage
 from carom.live.playground import Playground
 from carom.live.viewing import opened, view_file
@@ -251,23 +252,41 @@ def test_what_a_page_sends_home_is_watched_as_it_is(played, tmp_path):
             view_file(tmp_path / "other.zip", show=False)
 
 
+class Note:
+    """A notification on the page of a client, and what it said one after the other."""
+
+    def __init__(self, title, body, told, **_):
+        object.__setattr__(self, "told", told)
+        told.append((title, body))
+
+    def __setattr__(self, name, value):
+        self.told.append((name, value))
+
+    def remove(self):
+        self.told.append("removed")
+
+
 def test_a_film_comes_from_the_page_and_what_cannot_be_one_is_said(played):
     played.ground.restart()  # a short one
     sent, told = {}, []
-    note = SimpleNamespace(remove=lambda: told.append("removed"))
     client = SimpleNamespace(
         send_file_download=lambda name, content, **_: sent.update({name: content}),
-        add_notification=lambda title, body, **_: told.append((title, body)) or note,
+        add_notification=lambda title, body, **_: Note(title, body, told),
     )
     played.page.panel._film(SimpleNamespace(client=client))
-    assert sent["motion.gif"][:4] == b"GIF8" and told == [("Film", "is being drawn …"), "removed"]
+    assert sent["motion.gif"][:4] == b"GIF8" and told[0] == ("Film", "is being drawn …") and told[-1] == "removed"
+    shares = [int(re.match(r"is being drawn: (\d+) %, \d+ pictures/s, \d+ s left", body)[1]) for name, body in told[1:-1]]
+    assert (
+        shares == sorted(shares) and len(shares) > 10 and shares[0] < 20 and shares[-1] == 100
+    )  # how far it is, picture by picture
+    assert film_words(30, 120, 3.0) == "is being drawn: 25 %, 10 pictures/s, 9 s left"
 
-    def none(path):
+    def none(path, progress):
         raise carom.InputError("there is nothing to film")
 
-    panel = SimpleNamespace(films=none)
-    Panel._film(panel, SimpleNamespace(client=client))
-    assert told[2:] == [("Film", "is being drawn …"), ("No film", "there is nothing to film"), "removed"]
+    told.clear()
+    Panel._film(SimpleNamespace(films=none), SimpleNamespace(client=client))
+    assert told == [("Film", "is being drawn …"), ("No film", "there is nothing to film"), "removed"]
 
 
 @needs_browser

@@ -7,6 +7,7 @@ import pytest
 from watcher import watch
 
 import carom
+from carom.drawing import picture
 from carom.live.footage import Curves, Footage
 from carom.live.knobs import SUITS, arguments_of, knobs_of, methods_for
 from carom.live.panel import readable
@@ -194,3 +195,40 @@ def test_every_model_has_knobs_and_methods():
         for knob in knobs.values():
             assert knob.low <= knob.value <= knob.high and knob.low < knob.high, (name, knob)
     assert "MoreauJean" in methods_for(carom.models.friction_ball()) and "MoreauJean" not in methods_for(carom.models.bars())
+
+
+def test_what_is_pressed_while_something_is_computed_is_heard_and_the_page_says_that_it_computes(ground, monkeypatch):
+    """Another method takes seconds to compile: Play was pressed meanwhile, and forgotten."""
+    seen, grow = [], ground.takes[0].__class__.grow
+
+    def slow(take, seconds):
+        seen.append(ground.busy)
+        ground.player.play(True)
+        return grow(take, seconds)
+
+    monkeypatch.setattr(ground.takes[0].__class__, "grow", slow)
+    ground.choose(pace=0.5)
+    assert ground.player.playing and ground.player.now == 0.0 and seen == [True] and not ground.busy
+    monkeypatch.undo()
+    ground.player.play(False)
+    ground.choose(pace=1.0)
+    assert not ground.player.playing  # control
+
+
+def test_an_elastic_body_goes_on_when_it_is_struck():
+    """Two bars fly stiffly towards each other; at their impact they are stiff no longer, and the play stopped there for good."""
+    ground = Playground("bars", carom.models.bars)
+    model, stiff = carom.models.bars(), ground.player.footage
+    assert len(stiff.solids) == 2 and not stiff.loose and stiff.t[-1] < 0.5  # they meet at t = 0.5
+    watch(ground, 0.8, each=0.1)
+    footage = ground.player.footage
+    assert ground.player.now == pytest.approx(0.8) and not ground.message and len(footage.loose) == 2 and not footage.solids
+    k = int(np.searchsorted(footage.t, 0.8))
+    for frame in (0, k):  # as the run has it, before and after
+        run = model.solve(num_steps=max(1, round(footage.t[frame] / model.dt)), throw=False)
+        q = run.q[0] if frame == 0 else run.q[-1]
+        parts = [part for part in picture(model.shape, q, footage.t[frame], model.params) if not part.fixed]
+        seen = footage.loose[0].points[frame][:, [0, 2]]
+        assert np.allclose(seen, parts[0].points, atol=1e-4)  # drawn in single precision, the stiff part by a fit to 1e-5
+    ground.turn("gravity", 2.0)
+    assert not ground.message

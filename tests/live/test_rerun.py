@@ -12,6 +12,7 @@ import carom
 from carom.live import rerun
 from carom.live.knobs import SUITS
 from carom.live.rerun import ModelRerun, WorldRerun, paces
+from carom.live.take import HAND
 from carom.live.widget import Widget
 from carom.live.world_ground import WorldGround
 
@@ -137,3 +138,43 @@ def test_a_long_run_is_thinned_as_in_a_report():
         found = ModelRerun("particle", carom.models.particle, num_steps=num_steps)
         sizes.append(len(gzip.compress(found.contents().as_json().encode())))
     assert sizes[1] < 1.5 * sizes[0] < 1e6  # twenty thousand numbers to a curve; the impacts, which are all kept, are few
+
+
+# -- hands ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_hand_holds_hangs_below_it_and_falls_when_it_lets_go():
+    """By g (1 − ωτ)/ω² where its impulse arrives every τ, in a world by g/ω²; the run before it is the run that it was."""
+    ball = ModelRerun("particle", carom.models.particle, num_steps=300)
+    free, at = ball.run, ball.run.q[10].tolist()
+    assert ball.pull(0.1, "", at, 60 * [[at[0], 2.0]]), ball.message
+    run, tau = ball.run, 0.03  # three steps
+    assert np.array_equal(run.q[:11], free.q[:11]) and np.allclose(run.t, free.t, atol=1e-12) and run.num_steps == 300
+    end = 10 + 3 * 60
+    assert run.q[end, 1] == pytest.approx(2.0 - 9.81 * (1 - HAND * tau) / HAND**2, abs=1e-3)  # exp(−9·1.8), and a step
+    assert run.q[end + 20, 1] == pytest.approx(run.q[end, 1] - 0.5 * 9.81 * 0.2**2, abs=0.05)  # nothing holds it any more
+    assert ball.reset() and np.array_equal(ball.run.q, free.q)
+    world = WorldRerun("dice", lambda: carom.models.dice(count=1), num_steps=1500)
+    x = world.run.x[0, -1]
+    assert world.pull(0.0, "die 1", x.tolist(), 45 * [[*x[:2].tolist(), 0.4]]), world.message
+    held = int(np.searchsorted(world.run.t, 1.45))
+    assert world.run.x[held, -1, 2] == pytest.approx(0.4 - 9.81 / HAND**2, abs=1e-3)  # exp(−9·1.4), and the steps of its motion
+
+
+def test_what_no_hand_does_is_refused_and_a_body_is_added_where_there_is_room():
+    ball = ModelRerun("particle", carom.models.particle, num_steps=50)
+    for said in (
+        {"t": 9.0, "at": [0, 0], "track": [[0, 1]]},
+        {"t": 0.1, "at": [0, 0], "track": []},
+        {"t": 0.1, "at": [0, 0], "track": [[0, float("nan")]]},
+        {"t": 0.1, "at": [0, 0], "track": [["1; import os", 2]]},
+        {"t": 0.1, "at": [0], "track": [[0]]},
+        {"t": 0.1, "at": [0, 0], "track": [[0, 1]], "speed": 0},
+    ):
+        assert not ball.pull(body="", **said) and ball.message and not ball.gestures, said
+    assert not ball.add("ball") and "a World can be added to" in ball.message
+    world = WorldRerun("dice", lambda: carom.models.dice(count=1), num_steps=20)
+    assert not world.pull(0.0, "table", [0, 0, 0], [[0, 0, 1]]) and "'table' is fixed" in world.message
+    assert not world.add("star") and "there are ball, cube" in world.message
+    assert world.add("cube") and world.add("pill", 0.01) and world.run.names == ("table", "die 1", "added 1", "added 2")
+    assert not world.add("cube", -1.0) and len(world.run.names) == 4 and world.reset() and len(world.run.names) == 2

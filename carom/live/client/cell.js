@@ -63,6 +63,12 @@ function controls(model, ask, say) {
     button("Longer", () => ask("last", { do: "last", with: { num_steps: 2 * model.get("chosen").num_steps } })),
     button("Shorter", () => ask("last", { do: "last", with: { num_steps: Math.max(1, Math.ceil(model.get("chosen").num_steps / 2)) } })),
     button("Reset", () => ask("reset", { do: "reset" })), length);
+  if (options.shape.length) { // a world takes bodies
+    const shape = make("select", { ariaLabel: "shape to add" }, ...options.shape.map((option) => new Option(option, option)));
+    const size = make("input", { type: "number", step: "any", min: 0, value: short(options.size), ariaLabel: "half its size", className: "carom-size" });
+    const add = () => ask("add", { do: "add", with: { shape: shape.value, size: Number(size.value) } });
+    row.append(make("span", { className: "carom-choice" }, shape, " ", size, " ", button("Add a body", add)));
+  }
   const sliders = make("div", { className: "carom-knobs", role: "group", ariaLabel: "numbers of the model" }, ...knobs.map(([, one]) => one.element));
   function set() { // as the kernel has it
     const values = model.get("values"), chosen = model.get("chosen");
@@ -95,7 +101,9 @@ function render({ model, el }) {
   }
   const colours = () => { const on = dark(); if (here && on !== null) say({ carom: "theme", dark: on }); };
   function heard(event) {
-    if (event.source !== frame.contentWindow || event.data?.carom !== "here") return;
+    if (event.source !== frame.contentWindow) return;
+    if (event.data?.carom === "hand") questions.ask("hand", { do: "pull", with: event.data.with }); // of the places of a hand the latest word
+    if (event.data?.carom !== "here") return;
     here = true;
     colours();
     show();

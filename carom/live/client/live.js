@@ -21,6 +21,14 @@ const soft = (() => {
   function name(control, text) {
     if (control && text && !control.getAttribute("aria-label")) control.setAttribute("aria-label", text);
   }
+  function fold(head, what) {
+    head.setAttribute("role", "button");
+    head.tabIndex = 0;
+    name(head, `fold or unfold ${what}`);
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); head.click(); } });
+  }
+  let below = null;
+  const sizes = new ResizeObserver(() => document.documentElement.style.setProperty("--carom-panel", `${below?.offsetHeight ?? 0}px`));
   function look() {
     for (const label of document.querySelectorAll("label[for]")) {
       const text = label.textContent.trim(), target = document.getElementById(label.htmlFor);
@@ -39,11 +47,14 @@ const soft = (() => {
       const found = Object.keys(known).find((word) => drawing.includes(word));
       name(button, /close/i.test(button.className) ? "close" : found ? known[found] : drawing.match(/tabler-icon-([a-z-]+)/)?.[1] ?? "more");
     }
-    for (const head of document.querySelectorAll('.mantine-Paper-root[style*="cursor: pointer"]:not([role])')) { // of folders: for a mouse alone
-      head.setAttribute("role", "button");
-      head.tabIndex = 0;
-      name(head, `fold or unfold ${head.textContent.trim()}`);
-      head.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); head.click(); } });
+    for (const head of document.querySelectorAll('.mantine-Paper-root[style*="cursor: pointer"]:not([role])')) fold(head, head.textContent.trim()); // of folders: for a mouse alone
+    const panel = document.querySelector('.mantine-Paper-root[style*="bottom: 0"]'); // where the page is narrow, it lies below the scene
+    const title = [...(panel?.querySelectorAll('[style*="cursor: pointer"][style*="height: 3.5em"] > div') ?? [])].find((part) => part.textContent.trim());
+    if (title && !title.getAttribute("role")) fold(title, "the controls");
+    if (panel !== below) { // the scene ends where the panel begins: all of it is seen, whether the panel is folded or not
+      sizes.disconnect();
+      below = panel;
+      if (panel) sizes.observe(panel); else document.documentElement.style.removeProperty("--carom-panel");
     }
     document.getElementById("root")?.setAttribute("role", "main");
     for (const canvas of document.querySelectorAll("canvas:not([role])")) {

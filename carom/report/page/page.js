@@ -459,6 +459,7 @@ function player(data, was) {
   return {
     build,
     restart: () => { go(t0); play(true); },
+    hand: film && { dim: film.dim, reach: film.reach, parts: film.parts, points: () => pose(now), at: () => now, speed: () => speed, play }, // what can be taken hold of
     moment: () => { // where it stands now
       const seen = built && $("series").layout ? visible() : [t0, t1], zoom = seen[0] === t0 && seen[1] === t1 ? null : seen;
       return { now, speed, plays: playing, zoom, body: $("body").value, follow: $("follow-label").hidden ? undefined : $("follow").checked };
@@ -484,6 +485,7 @@ function tell(words, tables) { // the words of another run: all of them as text
 }
 (() => {
   let shown = player(JSON.parse($("data").textContent), null);
+  window.carom = { shown: () => shown };
   if (window.parent === window) return;
   // In a frame: the page around it may send another run, as data.
   const acts = {
