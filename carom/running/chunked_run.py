@@ -278,8 +278,8 @@ class March:
 
 
 def _rows(buffer: Any, count: int) -> np.ndarray:
-    """The first rows of what a chunk has written. A view keeps the whole buffer in memory, as long as the run: where little of it was
-    used, a copy is kept instead."""
+    """The first rows of what a chunk has written. A view keeps the whole buffer in memory, as long as the run: where little of it
+    was used, a copy is kept instead."""
     rows = np.asarray(buffer)[:count]
     return rows if 2 * count > len(buffer) else rows.copy()
 
