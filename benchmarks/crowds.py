@@ -12,27 +12,29 @@ import numpy as np
 from benchmarks import soft
 from benchmarks.common import cores, timed
 from benchmarks.peers import flights
-from benchmarks.problems import GRAVITY, PARTICLE
+from benchmarks.problems import GRAVITY, PARTICLE, Problem
 
 WORLDS = 1000  # of MuJoCo at once: its rollout keeps all states
 
 
-def starts(count: int) -> tuple[np.ndarray, np.ndarray]:
+def starts(count: int, model: str = "particle") -> tuple[np.ndarray, np.ndarray]:
     import carom
     from benchmarks.lanes import lanes_of
 
-    return lanes_of(carom.models.particle(), count)
+    return lanes_of(carom.models.ALL[model](), count)
 
 
-def verdict(seconds: float, q: np.ndarray, v: np.ndarray, q0s: np.ndarray, v0s: np.ndarray) -> dict:
+def verdict(seconds: float, q: np.ndarray, v: np.ndarray, q0s: np.ndarray, v0s: np.ndarray, problem: Problem = PARTICLE) -> dict:
     """Of the last states: the energy error of those in flight, and the mean height, in which tools that are right agree."""
-    before, after = (0.5 * np.sum(b**2, axis=1) + GRAVITY * a[:, 1] for a, b in ((q0s, v0s), (q, v)))
-    error = np.abs(after / before - 1)[q[:, 1] >= 0]
+    masses = np.array(problem.masses)
+    before, after = (0.5 * b**2 @ masses + masses[1] * GRAVITY * a[:, 1] for a, b in ((q0s, v0s), (q, v)))
+    error = np.abs(after / before - 1)[np.all(problem.gaps(q) >= 0, axis=1)]
     return {
         "seconds": seconds,
         "energy_error_median": float(np.median(error)),
         "energy_error_max": float(np.max(error)),
         "mean_height": float(np.mean(q[:, 1])),
+        "penetration": problem.penetration(q),
     }
 
 
@@ -66,14 +68,14 @@ def numba_lanes(count: int, steps: int):
     return run
 
 
-def diffrax_lanes(longest: float | None, count: int, steps: int):
+def diffrax_lanes(longest: float | None, count: int, steps: int, problem: Problem = PARTICLE):
     """The restart loop under vmap: all lanes wait for the last one. One thread per core, each with its share of lanes."""
     import jax
     import jax.numpy as jnp
 
     jax.config.update("jax_enable_x64", True)
-    flight, bounce = flights(PARTICLE, "Tsit5", dense=False, longest=longest, room=steps + 16)
-    end = steps * PARTICLE.dt
+    flight, bounce = flights(problem, "Tsit5", dense=False, longest=longest, room=steps + 16)
+    end, n = steps * problem.dt, len(problem.q0)
 
     def go_on(carry):
         fine, t, state = carry
@@ -87,7 +89,7 @@ def diffrax_lanes(longest: float | None, count: int, steps: int):
         fine, _, state = jax.lax.while_loop(lambda carry: carry[0] & (carry[1] < end), go_on, (True, 0.0, state))
         return fine, state
 
-    q0s, v0s = starts(count)
+    q0s, v0s = starts(count, problem.model)
     parts = np.array_split(np.concatenate([q0s, v0s], axis=1), min(cores(), count))
     compiled = {len(part): jax.jit(jax.vmap(simulate)).lower(part).compile() for part in parts}
 
@@ -101,7 +103,7 @@ def diffrax_lanes(longest: float | None, count: int, steps: int):
         seconds = time.perf_counter() - clock
         if not fine.all():
             raise RuntimeError(f"{np.sum(~fine)} lanes needed more steps in a flight than there is room for")
-        return verdict(seconds, states[:, :2], states[:, 2:], q0s, v0s)
+        return verdict(seconds, states[:, :n], states[:, n:], q0s, v0s, problem)
 
     return run
 

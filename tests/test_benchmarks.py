@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as every
-from benchmarks import common, continua, crowds, lanes, many, scaling, timestepping, tools
+from benchmarks import common, continua, crowds, lanes, lanes_methods, many, scaling, timestepping, tools
 from benchmarks.peers import TOOLS
 from benchmarks.problems import PARTICLE, STAR
 from carom.cli.bench import PARTS
@@ -54,6 +54,19 @@ def test_timestepping(run, monkeypatch):
     ours, theirs = data["records"]
     assert ours["median"] > 0 and len(ours["end"]) == 1 and "median" not in theirs
     assert theirs["skipped"].startswith("failed: Siconos was not found") and "Siconos was not found" in table
+
+
+def test_ensembles_of_every_method(run, monkeypatch):
+    """One row, in its own process; and one of a tool that is not there, with the reason."""
+    rows = [lanes_methods.Row("particle", "MoreauJean", 200, 1000), lanes_methods.Row("particle", "MJX", 200, 1000)]
+    monkeypatch.setattr(lanes_methods, "ROWS", rows)
+    monkeypatch.setattr(lanes_methods, "mjx_python", lambda: sys.executable)
+    data, table = run(lanes_methods)
+    ours, theirs = data["records"]
+    assert ours["failed"] == 0 and ours["rate"] > 0 and ours["first_processor"] > 0
+    assert ours["apart"] < 1e-12 and ours["energy_error"] < 1e-13  # ten steps, before the floor: rounding
+    assert "particle: MJX" in table
+    assert find_spec("mujoco") or "mujoco" in theirs["skipped"]
 
 
 def test_siconos_agrees_with_carom():

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "out" / "versions"
 # The oldest that carom declares, the newest for each Python, and some between. Never 0.10.2, which computes wrong numbers.
-PAIRS = ("3.11:0.8.0", "3.11:0.9.2", "3.11:0.10.1", "3.12:0.11.2", "3.13:0.12.0.1")
+PAIRS = ("3.11:0.8.0", "3.11:0.9.2", "3.11:0.10.1", "3.12:0.11.2", "3.13:0.12.0.1", "3.14:0.12.0.1")
 
 
 def interpreter(python: str) -> str | None:

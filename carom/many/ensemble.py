@@ -45,6 +45,9 @@ TASK = 32  # blocks at most that are handed over together: a hand-over costs as 
 GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
 ROWS = 256  # impacts between two looks, for methods that go lane by lane
 NOT_A_LANE = -1  # the status of what fills the last block
+TOO_MUCH = {"interfaces", "rotations", "nodes", "controller"}  # more code than compaction can repeat for each of its stages
+# On a CPU: a flow with velocity constraints is Newton's method, in which lanes side by side wait for the slowest of them.
+SLOW_TOGETHER = {"constraints"}
 
 
 @public
@@ -176,14 +179,12 @@ class _Plan:
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
         share = -(-count // len(devices))
-        # Rotations and long rows of nodes are more code than compaction can repeat for each of its stages.
-        self.compact = "lanes" in method.offers and not lanes.problem.needs & {"interfaces", "rotations", "nodes", "controller"}
+        self.compact = "lanes" in method.offers and not lanes.problem.needs & (TOO_MUCH | (SLOW_TOGETHER if on_cpu else set()))
         used = self._functions_used() if self.compact and on_cpu else set()
         if used & (SCALAR | (SINES if dtype != np.float64 else set())):
             self.compact = False  # a CPU computes these one by one, and lanes side by side gain nothing
         self.tiled = self.compact and devices[0].platform == "gpu" and os.environ.get("CAROM_TILES") != "0"
-        several = len(lanes.problem.contact_names) > 1
-        self.way = (SINGLY if several else HARD_SINGLY) if used & SINES else TOGETHER
+        self.way = _way_of_impacts(lanes, used) if on_cpu else TOGETHER
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
         self.workers = cores() if on_cpu and len(devices) == 1 else len(devices)
         self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
@@ -279,6 +280,14 @@ def _functions_used(method: Any, system: System, params: Any, *at: Any) -> list[
 
     with jax.enable_x64(True):
         return sorted(primitives(step, *(jnp.asarray(x, float) for x in at)))
+
+
+def _way_of_impacts(lanes: CheckedLanes, used: set[str]) -> str:
+    """On a CPU. The law of several contacts, or of friction, is much code: side by side it takes three to six times as long to
+    compile, and gains a quarter at most, where impacts are arithmetic alone (benchmarks/lanes_methods.md)."""
+    if len(lanes.problem.contact_names) > 1 or "friction" in lanes.problem.needs:
+        return SINGLY
+    return HARD_SINGLY if used & SINES else TOGETHER
 
 
 class _Sizes(NamedTuple):

@@ -74,7 +74,7 @@ class EventDriven(Method):
             "degenerate hamiltonian", "rotations", "nodes", "energy not quadratic", "massless", "controller",
         }
     )  # fmt: skip
-    offers: ClassVar = Method.offers | {"gradients"}
+    offers: ClassVar = Method.offers | {"gradients", "one kernel"}
     own_lengths: ClassVar = "its solver chooses them, to its own rtol and atol"
     not_together: ClassVar = LAW_OF_IMPACT
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from carom.numerics.linalg import matvec, solve
 from carom.system.mechanics import Mechanics
+from carom.xla.kernel import for_this_kernel
 from carom.xla.trees import choose
 
 LOOKS = 8  #        points at which a step is searched for contacts
@@ -124,7 +125,8 @@ def _look_around(method: Any, mechanics: Mechanics, now: Any, flight: Flight):
     n, h = mechanics.dim, flight.end.length
     path = method.solver.interpolation_cls(t0=jnp.zeros_like(h), t1=h, **flight.dense)
     times = h * jnp.arange(LOOKS + 1) / LOOKS
-    states = jax.vmap(path.evaluate)(times[1:-1])
+    # One by one in a kernel, which cannot hold the product of two matrices that all of them together are.
+    states = jax.lax.map(path.evaluate, times[1:-1]) if for_this_kernel() else jax.vmap(path.evaluate)(times[1:-1])
     states = jnp.concatenate([states[:, : 2 * n], jnp.concatenate([flight.end.q, flight.end.p])[None]])
     gaps, rates = jax.vmap(lambda y, s: _approach(mechanics, y[:n], y[n:], now.t + s))(states, times[1:])
     return times, gaps, rates

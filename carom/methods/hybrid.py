@@ -48,7 +48,7 @@ class Hybrid(Method):
     """
 
     takes: ClassVar = VariationalCollision.takes & Timestepping.takes
-    offers: ClassVar = Timestepping.offers - {"one kernel"}
+    offers: ClassVar = Timestepping.offers
     own_lengths: ClassVar = (
         "it hands over where one step holds more impacts than it takes, and goes back after a number of steps: lengths that follow "
         "the impacts would decide that. Adaptive(TimeDG()) comes to rest by itself"

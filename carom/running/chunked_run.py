@@ -27,7 +27,10 @@ from carom.system.system import System
 
 LONGEST_CHUNK = 1 << 17  # steps
 SHORT_CHUNK = 1 << 12
-LARGEST_CHUNK = 1 << 21  # numbers in the states of a chunk
+LARGEST_CHUNK = (
+    1 << 20
+)  # numbers in the states of a chunk: buffers beyond 32 MiB would be fresh memory, page by page, in every chunk
+FEWEST = 8  # steps of a chunk, however large: what a chunk costs beside them is that of several steps
 CONTACT_ROWS = SMALL  # of contacts that take part in a step, to begin with: as many as fit into a kernel
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
@@ -65,7 +68,7 @@ class March:
         self.system, self.method, self.problem, self.asked, self.disk = problem.system, method, problem, asked, disk
         self.step, self.total, self.stride = asked.step, asked.total, asked.stride
         self.max_impacts = np.iinfo(np.int32).max if asked.max_impacts is None else int(asked.max_impacts)
-        room = max(4, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
+        room = max(1, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
         self.rows, self.contact_rows = min(ROWS, room) + min(method.impacts_reserved, 2 * room), _contact_rows(problem)
         self.length = _chunk_length(self.total, problem.q0.size * (1 + len(method.nodes)))
         self.states: list[np.ndarray] = []
@@ -172,13 +175,13 @@ class March:
         """What a chunk has computed."""
         steps, hits = int(chunk.steps), int(chunk.num_impacts)
         kept = np.asarray(chunk.states)[which]
-        kept = kept if 2 * len(kept) > self.length else kept.copy()  # a view would keep the whole buffer
-        table = jax.tree.map(lambda x: np.asarray(x)[:hits], chunk.impacts)
+        kept = kept if 2 * len(kept) > self.length else kept.copy()  # as in `_rows`
+        table = jax.tree.map(lambda x: _rows(x, hits), chunk.impacts)
         self.states.append(kept)
         self.tables.append(table)
         record = None
         if chunk.record is not None and self.stride == 1:
-            record = jax.tree.map(lambda x: np.asarray(x)[:steps], chunk.record)
+            record = jax.tree.map(lambda x: _rows(x, steps), chunk.record)
             self.records.append(record)
         self.q, self.p, self.control = chunk.state.q, chunk.state.p, chunk.state.control
         self.done, self.impacts, self.code = self.done + steps, self.impacts + hits, int(chunk.status)
@@ -274,6 +277,13 @@ class March:
         return jax.tree.map(lambda *parts: np.concatenate(parts), *self.records)
 
 
+def _rows(buffer: Any, count: int) -> np.ndarray:
+    """The first rows of what a chunk has written. A view keeps the whole buffer in memory, as long as the run: where little of it
+    was used, a copy is kept instead."""
+    rows = np.asarray(buffer)[:count]
+    return rows if 2 * count > len(buffer) else rows.copy()
+
+
 def _contact_rows(problem: Problem) -> int:
     """Rows for the contacts that take part in a step: so many that those have room which are closed at the start. A program with
     less would be compiled for nothing."""
@@ -287,9 +297,9 @@ def _contact_rows(problem: Problem) -> int:
 
 def _chunk_length(total: int, n: int) -> int:
     """One of two, for short runs and for long ones, so that another number of steps is not another compilation; with a bounded
-    number of entries (a beam has hundreds of coordinates; 128 MiB of a very long bar)."""
+    number of entries (a beam has hundreds of coordinates)."""
     longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
-    longest = max(longest, min(512, 1 << max(1, LARGEST_CHUNK // n).bit_length() - 1))
+    longest = max(longest, min(512, 1 << max(1, LARGEST_CHUNK // n).bit_length() - 1), FEWEST)
     short = min(SHORT_CHUNK, longest)
     return short if total <= short else longest
 

@@ -67,7 +67,7 @@ def test_bodies_and_pendulums_too(name, steps, way, monkeypatch):
     """64 lanes against `solve`, one by one. An impact of the star multiplies an error by up to ten: three of them, and rounding."""
     module = sys.modules["carom.many.ensemble"]
     if way == "side by side":  # what a GPU does
-        monkeypatch.setattr(module, "SINES", set())
+        monkeypatch.setattr(module, "_way_of_impacts", lambda *_: module.TOGETHER)
     if way == "lane by lane":
         monkeypatch.setattr(module, "SCALAR", {"sin"})
     model, rng = getattr(carom.models, name)(), np.random.default_rng(1)
