@@ -348,6 +348,7 @@ def _among_closed(problem: Dense, r, F, lift, blocks, opens: np.ndarray, proxima
         pushed = problem.W.dot(change).take(rows)
         right[:edge] -= np.matmul(lift, pushed[:edge].reshape(-1, width, 1)).ravel()
         right[edge:] -= rho * pushed[edge:]
-    part = problem.W.take(rows, 0).take(rows, 1)
-    change[rows] = solved(jacobian(part, lift, blocks.take(kept, 0), rho, proximal), right)
+    if len(rows):
+        part = problem.W.take(rows, 0).take(rows, 1)
+        change[rows] = solved(jacobian(part, lift, blocks.take(kept, 0), rho, proximal), right)
     return change

@@ -58,7 +58,7 @@ def detect(
         pairs = zip(np.minimum(contacts.a, contacts.b).tolist(), np.maximum(contacts.a, contacts.b).tolist(), strict=True)
         contacts = contacts.take(np.array([pair not in ignored for pair in pairs], bool))
     key = contacts.key
-    return contacts if (key[1:] >= key[:-1]).all() else contacts.take(np.argsort(key, kind="stable"))
+    return contacts if not np.count_nonzero(key[1:] < key[:-1]) else contacts.take(np.argsort(key, kind="stable"))
 
 
 def _on_free(contacts: Contacts, movable: np.ndarray) -> Contacts:
@@ -156,9 +156,9 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
     axes = best_axes(a, b)
     limit = margin[a.bodies] + margin[b.bodies]
     radii = a.radius + b.radius
-    close = np.isinf(axes.separation) | (axes.separation - radii < limit)
+    close = (np.isinf(axes.separation) | (axes.separation - radii < limit)).nonzero()[0]
     separation, normal, crossed = axes.separation, axes.normal, axes.crossed
-    if not close.all():
+    if len(close) < len(limit):
         a, b, limit, radii = a.take(close), b.take(close), limit[close], radii[close]
         separation, normal, crossed = separation[close], normal[close], crossed[close]
     x, y = _deepest(a, b, normal)
