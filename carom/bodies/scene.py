@@ -89,6 +89,17 @@ class Scene:
         return first[:, None] if np.array_equal(self.inverse_inertia, first[:, None, None] * np.eye(3)) else None
 
     @once
+    def moves(self) -> np.ndarray:
+        """[n] which bodies ever move."""
+        return ~self.still
+
+    @once
+    def light(self) -> np.ndarray:
+        """[6 n]: the diagonal of M⁻¹ by velocity and spin, where all bodies are round."""
+        assert self.round is not None
+        return np.concatenate([self.lightness, self.lightness, self.lightness, self.round, self.round, self.round], axis=1).ravel()
+
+    @once
     def weight(self) -> np.ndarray:
         """[n, 3]"""
         return np.where(self.free, self.mass, 0.0)[:, None] * self.gravity
