@@ -129,7 +129,7 @@ def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows
     both = lambda mine, theirs: np.concatenate([mine, theirs])  # noqa: E731
     columns = (both(a, joints.a), both(b, joints.b), both(frame.reshape(-1, 3), joints.linear))
     turns = both(turns[0], joints.turn_a), both(turns[1], joints.turn_b)
-    give = both(np.zeros(len(a)), joints.compliance) if any(joints.compliance) else None
+    give = both(np.zeros(len(a)), joints.compliance) if np.any(joints.compliance) else None
     return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass), give)
 
 

@@ -22,7 +22,7 @@ MOST = 1500  # rows, up to which (1) is one small problem
 def refuse_stiff(scene: Scene, state: State, h: float) -> None:
     """(1), before the run."""
     rows, stiffness, damping = _springs(scene, state)
-    joints = joint_rows(scene.joints.bilateral, state.x, state.R, scene.dim)
+    joints = joint_rows(scene.joints, state.x, state.R, scene.dim)
     if not stiffness or len(rows) + len(joints) > MOST:
         return
     count = len(rows)
