@@ -20,6 +20,7 @@ from carom.numerics.friction.problem import FrictionProblem
 
 ROUNDING = 4 * np.finfo(float).eps  # of a sum of a dozen products
 SMALL = 4000  # rows times bodies, up to which H is one dense matrix: a product is one call then, and not ten
+FEW = 400  #    the same, up to which all of its columns make W, and not only those of bodies that the rows touch
 
 
 @dataclass(frozen=True)
@@ -176,17 +177,20 @@ def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H + γ as a dense matrix."""
     if rows.compliance is not None:
         return delassus(scene, replace(rows, compliance=None), inverse) + np.diag(rows.compliance)
-    if rows.dense is not None and scene.round is not None:
-        return rows.dense.dot((rows.dense * scene.light).T)
-    if rows.dense is not None:
+    if len(rows.a) * rows.bodies <= FEW:
+        if scene.round is not None:
+            return rows.dense.dot((rows.dense * scene.light).T)
         return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse)
     bodies, number = _touched(scene, rows)
-    m, k = len(rows.a), len(bodies)
-    H = np.zeros((m, k + 1, 6))  # what does not move goes to the last place
-    every = np.arange(m)
-    H[every, number[rows.b]] += np.concatenate([rows.linear, rows.turn_b], axis=1)
-    H[every, number[rows.a]] -= np.concatenate([rows.linear, rows.turn_a], axis=1)
+    m, k, d = len(rows.a), len(bodies), 3 if scene.dim == 2 else 6
+    H, every = np.zeros((m, k + 1, d)), np.arange(m)  # what does not move goes to the last place
+    H[every, number[rows.b]] = _coordinates(rows.linear, rows.turn_b, d)
+    H[every, number[rows.a]] -= _coordinates(rows.linear, rows.turn_a, d)
     H = H[:, :k]
+    if scene.round is not None:
+        light = scene.light.reshape(-1, 6)[bodies][:, :: 2 if d == 3 else 1]  # in the plane 1/m, 1/m, 1/I of the six
+        H = H.reshape(m, k * d)
+        return H.dot((H * light.ravel()).T)
     return _product(H, scene.inverse_mass[bodies][:, None], inverse[bodies])
 
 
