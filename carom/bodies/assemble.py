@@ -85,7 +85,7 @@ def first_state(world: "World", scene: Scene) -> State:
     v = np.array([spec.velocity for spec in world.bodies]) + quaternions.cross(spin, arm)
     L = quaternions.apply(R, quaternions.apply(scene.inertia, quaternions.apply(np.swapaxes(R, -1, -2), spin)))
     state = prescribed(scene, State(placed.x, placed.q, v, np.where(scene.free[:, None], L, 0.0)), 0.0)
-    rows = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
+    rows = joint_rows(scene.joints, state.x, R, scene.dim)
     if len(rows):
         none = np.zeros(0, int)
         built = build_rows(scene, state, Contacts(none, none, np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), none), rows)

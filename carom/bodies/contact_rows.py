@@ -20,6 +20,7 @@ from carom.numerics.friction.problem import FrictionProblem
 
 ROUNDING = 4 * np.finfo(float).eps  # of a sum of a dozen products
 SMALL = 4000  # rows times bodies, up to which H is one dense matrix: a product is one call then, and not ten
+FEW = 400  #    the same, up to which all of its columns make W, and not only those of bodies that the rows touch
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Rows:
 
     def take(self, index: np.ndarray, contacts: int) -> "Rows":
         """Some of the rows, those of so many contacts first."""
-        columns = (column[index] for column in (self.a, self.b, self.linear, self.turn_a, self.turn_b))
+        columns = (column.take(index, 0) for column in (self.a, self.b, self.linear, self.turn_a, self.turn_b))
         give = None if self.compliance is None else self.compliance[index]
         return Rows(*columns, self.tangents, contacts, self.bodies, give)
 
@@ -56,7 +57,9 @@ class Rows:
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
         if self.dense is not None:
-            return self.dense @ np.concatenate([v, spin], axis=1).ravel()
+            both = np.empty((self.bodies, 6))
+            both[:, :3], both[:, 3:] = v, spin
+            return self.dense.dot(both.reshape(-1))
         relative = np.vecdot(self.linear, v[self.b] - v[self.a])
         return relative + np.vecdot(self.turn_b, spin[self.b]) - np.vecdot(self.turn_a, spin[self.a])
 
@@ -70,7 +73,7 @@ class Rows:
     def kick(self, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""
         if self.dense is not None:
-            both = (impulses @ self.dense).reshape(self.bodies, 6)
+            both = impulses.dot(self.dense).reshape(self.bodies, 6)
             return both[:, :3], both[:, 3:]
         p, L = np.zeros((self.bodies, 3)), np.zeros((self.bodies, 3))
         push = impulses[:, None] * self.linear
@@ -116,14 +119,18 @@ def _frames_of(normal: bytes, dim: int) -> np.ndarray:
 def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:
     tangents = scene.dim - 1
     frame = _frames_of(contacts.normal.tobytes(), scene.dim)
-    a, b = np.repeat(contacts.a, 1 + tangents), np.repeat(contacts.b, 1 + tangents)
-    turns = [(frame @ crossing(contacts.point - state.x[body])).reshape(-1, 3) for body in (contacts.a, contacts.b)]
+    a, b = contacts.a.repeat(1 + tangents), contacts.b.repeat(1 + tangents)
+    turns = [
+        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3) if np.count_nonzero(scene.moves.take(body)) else None
+        for body in (contacts.a, contacts.b)
+    ]
+    turns = [np.zeros((len(a), 3)) if turn is None else turn for turn in turns]  # what never moves has no rates and no momentum
     if not len(joints):
         return Rows(a, b, frame.reshape(-1, 3), *turns, tangents, len(contacts), len(scene.mass))
     both = lambda mine, theirs: np.concatenate([mine, theirs])  # noqa: E731
     columns = (both(a, joints.a), both(b, joints.b), both(frame.reshape(-1, 3), joints.linear))
     turns = both(turns[0], joints.turn_a), both(turns[1], joints.turn_b)
-    give = both(np.zeros(len(a)), joints.compliance) if any(joints.compliance) else None
+    give = both(np.zeros(len(a)), joints.compliance) if np.any(joints.compliance) else None
     return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass), give)
 
 
@@ -170,24 +177,29 @@ def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H + γ as a dense matrix."""
     if rows.compliance is not None:
         return delassus(scene, replace(rows, compliance=None), inverse) + np.diag(rows.compliance)
-    if rows.dense is not None:
-        return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse if scene.round is None else scene.round)
+    if len(rows.a) * rows.bodies <= FEW:
+        if scene.round is not None:
+            return rows.dense.dot((rows.dense * scene.light).T)
+        return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse)
     bodies, number = _touched(scene, rows)
-    m, k = len(rows.a), len(bodies)
-    H = np.zeros((m, k + 1, 6))  # what does not move goes to the last place
-    every = np.arange(m)
-    H[every, number[rows.b]] += np.concatenate([rows.linear, rows.turn_b], axis=1)
-    H[every, number[rows.a]] -= np.concatenate([rows.linear, rows.turn_a], axis=1)
+    m, k, d = len(rows.a), len(bodies), 3 if scene.dim == 2 else 6
+    H, every = np.zeros((m, k + 1, d)), np.arange(m)  # what does not move goes to the last place
+    H[every, number[rows.b]] = _coordinates(rows.linear, rows.turn_b, d)
+    H[every, number[rows.a]] -= _coordinates(rows.linear, rows.turn_a, d)
     H = H[:, :k]
+    if scene.round is not None:
+        light = scene.light.reshape(-1, 6)[bodies][:, :: 2 if d == 3 else 1]  # in the plane 1/m, 1/m, 1/I of the six
+        H = H.reshape(m, k * d)
+        return H.dot((H * light.ravel()).T)
     return _product(H, scene.inverse_mass[bodies][:, None], inverse[bodies])
 
 
 def _product(H: np.ndarray, lightness: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """H M⁻¹ Hᵀ of H [m, n, 6], with 1/m [n, 1] and I⁻¹, [n, 3, 3] or where it is round [n, 1]."""
+    """H M⁻¹ Hᵀ of H [m, n, 6], with 1/m [n, 1] and I⁻¹ [n, 3, 3]."""
     light = np.empty_like(H)
     light[:, :, :3] = H[:, :, :3] * lightness
-    light[:, :, 3:] = H[:, :, 3:] * inverse if inverse.ndim == 2 else np.matmul(H[:, :, None, 3:], inverse)[:, :, 0]
-    return H.reshape(len(H), -1) @ light.reshape(len(H), -1).T if len(H) else np.zeros((0, 0))
+    np.matmul(H[:, :, 3:].swapaxes(0, 1), inverse, out=light[:, :, 3:].swapaxes(0, 1))  # one product a body
+    return H.reshape(len(H), -1).dot(light.reshape(len(H), -1).T) if len(H) else np.zeros((0, 0))
 
 
 def _touched(scene: Scene, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

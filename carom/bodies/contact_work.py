@@ -130,6 +130,7 @@ def _gaining(posed: Posed, middle: State, v: np.ndarray, L: np.ndarray, answer: 
     most = 0.25 * np.bincount(label, forces, len(label)) + (ROUNDING + answer.residual) * np.bincount(island, size, len(label))
     gains = np.bincount(island, work, len(label)) > most
     driven = (scene.kind[rows.a] == PRESCRIBED) | (scene.kind[rows.b] == PRESCRIBED)
-    driven[edge:] |= np.array([bool(speed) for speed in posed.joints.speed], bool)
+    if len(posed.joints):
+        driven[edge:] |= np.array([bool(speed) for speed in posed.joints.speed], bool)
     gains[island[driven & (r != 0)]] = False
     return gains[island]

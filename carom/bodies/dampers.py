@@ -27,12 +27,10 @@ def with_dampers(joints: JointRows, scene: Scene, state: State, h: float) -> Joi
         if joint.drive.damping > 0:
             _add(rows, scene, state, joint.a, joint.b, coordinate(joint, state.x, R, scene.dim)[1:], h * joint.drive.damping)
     for spring in scene.springs:
-        ra, rb = R[spring.a] @ spring.at_a, R[spring.b] @ spring.at_b
-        apart = state.x[spring.b] + rb - state.x[spring.a] - ra
-        length = float(np.linalg.norm(apart))
-        if spring.damping > 0 and length > 0:
-            n = apart / length
-            _add(rows, scene, state, spring.a, spring.b, (n, np.cross(ra, n), np.cross(rb, n)), h * spring.damping)
+        if spring.damping > 0:
+            length, *line = spring.line(state.x, R)
+            if length > 0:
+                _add(rows, scene, state, spring.a, spring.b, tuple(line), h * spring.damping)
     return rows
 
 

@@ -12,11 +12,12 @@ at each step stays where it is. Whatever comes out is judged by the same certifi
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 import numpy as np
+from scipy.linalg import lapack
 
 from carom.bodies.once import once
-from carom.bodies.quaternions import lengths
 from carom.numerics.friction import cones
 from carom.numerics.friction.problem import project_coulomb
 
@@ -31,6 +32,8 @@ GRADIENT_STEPS = 300
 HALF_BIT = 2.0**-53
 BLURRED = 1e-7  #    E that rounding is never an excuse for: impulses without end, where there is no solution, make it large
 FEW_ROWS = 50  #     up to which pivots are quicker than another start: there are as many as contacts that change their state
+WORTH = 12  #        rows of open contacts, from which leaving them out of the matrix is quicker than solving for them
+NOTHING = 1e-200  #  a length that is none, beside which no other is changed
 PATIENCE = 6  #      steps without progress after which the start is not near enough: a turn of states takes three or four
 
 
@@ -59,13 +62,15 @@ class Dense:
         return max(math.sqrt(self.q.dot(self.q)), self.least)
 
     @once
+    def surfaces(self) -> "Surfaces":
+        return _surfaces(self.friction.tobytes(), self.tangents, len(self.q))
+
+    @once
     def stretched(self) -> "Stretched":
         """In x, with what (1) needs."""
-        rough, width = self.friction > 0, 1 + self.tangents
-        factor = np.ones(len(self.q))
-        factor[: self.contact_rows : width] = np.where(rough, self.friction, 1.0)
-        W, q = self.W / factor[:, None] / factor[None, :], self.q / factor
-        return Stretched(W, q, factor, len(q) / max(float(np.trace(W)), 1e-300), rough, width)
+        factor = self.surfaces.factor
+        trace = float(self.W.diagonal().dot(self.surfaces.shrinks))
+        return Stretched(self.W, self.q / factor, factor, len(factor) / max(trace, 1e-300), self.surfaces.rough, 1 + self.tangents)
 
     def weighted(self, weight: float) -> "Dense":
         """The same problem, with another ρ in (1); the certificate does not change."""
@@ -80,36 +85,67 @@ class Dense:
         moved = HALF_BIT * float(np.linalg.norm(np.abs(self.W) @ np.abs(r))) + self.blur()
         return min(moved / self.size, BLURRED) if self.size > 0 else 0.0
 
+    def rates(self, r: np.ndarray) -> np.ndarray:
+        return self.W.dot(r) + self.q
+
     def residual(self, r: np.ndarray) -> float:
-        """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else."""
-        rho, size, mu, edge = self.rho, self.size, self.friction, self.contact_rows
-        u = self.W @ r + self.q
+        return self.judged(r, self.rates(r))
+
+    def judged(self, r: np.ndarray, u: np.ndarray) -> float:
+        """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else. u are the rates of r."""
+        rho, size, edge = self.rho, self.size, self.contact_rows
         total = 0.0
         if edge < len(u):
-            total = rho * rho * float(u[edge:] @ u[edge:])
+            total = rho * rho * float(u[edge:].dot(u[edge:]))
         if edge:
-            rows, rates = r[:edge].reshape(len(mu), -1), u[:edge].reshape(len(mu), -1)
+            surfaces, shape = self.surfaces, (len(self.friction), 1 + self.tangents)
+            rows, rates = r[:edge].reshape(shape), u[:edge].reshape(shape)
             p = rows - rho * rates
-            p[:, 0] -= rho * mu * lengths(rates[:, 1:])
-            change = rows - _projected(p, mu)
-            total += float(np.vdot(change, change))
+            p[:, 0] -= rho * (surfaces.mu * across(rates))
+            change = (rows - surfaces.project(p)).ravel()
+            total += float(change.dot(change))
         total = math.sqrt(total)
         if not math.isfinite(total):
             return math.inf
         return total / (rho * size) if size > 0 else float(total > 0)
 
 
-def _projected(p: np.ndarray, friction: np.ndarray) -> np.ndarray:
-    """`project_coulomb`, the nearest points of K_μ, in few calls: written into p."""
-    height, across = p[:, 0], p[:, 1:]
-    length = lengths(across)
-    outside = (length > friction * height) | (height <= 0)  # with μ = 0 what is below zero has length ≤ μ · height too
-    if np.count_nonzero(outside):
-        normal = np.maximum(height + friction * length, 0.0) / (1 + friction * friction)  # zero in the polar cone
-        share = friction * normal / np.where(length > 0, length, 1.0)
-        p[:, 1:] = np.where(outside, share, 1.0)[:, None] * across
-        p[:, 0] = np.where(outside, normal, height)
-    return p
+def across(rows: np.ndarray) -> np.ndarray:
+    """The lengths of the tangential parts of rows [contacts, 1 + tangents]."""
+    if rows.shape[1] == 3:
+        return np.hypot(rows[:, 1], rows[:, 2])
+    return np.abs(rows[:, 1]) if rows.shape[1] == 2 else np.zeros(len(rows))
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """What depends on friction alone, and is the same in most steps."""
+
+    mu: np.ndarray  #       [contacts]
+    share: np.ndarray  #    [contacts]  1 / (1 + μ²)
+    rough: np.ndarray  #    [contacts]  μ > 0
+    factor: np.ndarray  #   [rows]      x = factor · r
+    shrinks: np.ndarray  #  [rows]      1 / factor²
+    scale: np.ndarray  #    [contacts]  factor of the normals
+    all_rough: bool
+
+    def project(self, p: np.ndarray) -> np.ndarray:
+        """The nearest points of K_μ, written into p. With N = (p_N + μ|p_T|)⁺/(1 + μ²), where the way to the surface ends, they are
+        (max(p_N, N), min(1, μN/|p_T|) p_T): N is the larger one, and the share the smaller, just outside the cone."""
+        height, length = p[:, 0], across(p)
+        normal = np.maximum((height + self.mu * length) * self.share, 0.0)
+        p[:, 1:] *= np.minimum(self.mu * normal / (length + NOTHING), 1.0)[:, None]
+        np.maximum(height, normal, out=height)
+        return p
+
+
+@lru_cache(maxsize=64)
+def _surfaces(friction: bytes, tangents: int, rows: int) -> Surfaces:
+    mu = np.frombuffer(friction)
+    rough, factor = mu > 0, np.ones(rows)
+    scale = np.where(rough, mu, 1.0)
+    factor[: len(mu) * (1 + tangents) : 1 + tangents] = scale
+    return Surfaces(mu, 1 / (1 + mu * mu), rough, factor, 1 / factor**2, scale, bool(rough.all()))
 
 
 def solve_small(problem: Dense, start: np.ndarray | None, enough: float = GOOD) -> Found:
@@ -156,17 +192,21 @@ def projected_gradient(problem: Dense, steps: int = GRADIENT_STEPS) -> np.ndarra
 class Stretched:
     """The problem in x, with what (1) needs of it."""
 
-    W: np.ndarray
+    given: np.ndarray  #   [rows, rows]  of the impulses themselves
     q: np.ndarray
     factor: np.ndarray  #  r = x / factor
     rho: float
     rough: np.ndarray  #   [contacts]  μ > 0
     width: int
 
+    @once
+    def W(self) -> np.ndarray:
+        return self.given / self.factor[:, None] / self.factor
+
     def shifted(self, rates: np.ndarray) -> np.ndarray:
         """y of rates [contacts, width]."""
         y = rates.copy()
-        y[:, 0] += self.rough * lengths(rates[:, 1:])
+        y[:, 0] += self.rough * across(rates)
         return y
 
     @once
@@ -175,18 +215,45 @@ class Stretched:
 
     def matrix(self, slope: np.ndarray, rates: np.ndarray, proximal: float) -> np.ndarray:
         """F' + λ, where P has the derivative `slope` at each contact."""
-        m, k, width = len(self.q), len(self.rough), self.width
-        rows = k * width
-        lift = np.empty((k, width, width))
-        lift[:] = np.eye(width)
-        lift[:, 0, 1:] = self.rough[:, None] * cones.unit(rates[:, 1:])
+        lift = lifted(slope, self.rough[:, None] * cones.unit(rates[:, 1:]))
+        return jacobian(self.W, self.rho * lift, (1 + proximal) * identity(self.width) - slope, self.rho, proximal)
+
+
+def lifted(slope: np.ndarray, along: np.ndarray) -> np.ndarray:
+    """P' times the derivative of y by the rates, which adds t of y_N = u_N + |u_T| in the first row."""
+    lift = slope.copy()
+    lift[:, :, 1:] += slope[:, :, :1] * along[:, None]
+    return lift
+
+
+def jacobian(W: np.ndarray, lift: np.ndarray, blocks: np.ndarray, rho: float, proximal: float) -> np.ndarray:
+    """[m, m] lift · W in the rows of contacts, with blocks on the diagonal, and ρW + λ in the others."""
+    m, (k, width) = len(W), lift.shape[:2]
+    rows = k * width
+    if rows == m:
+        matrix = (lift @ W.reshape(k, width, m)).reshape(m, m)
+    else:
         matrix = np.empty((m, m))
-        matrix[:rows] = ((self.rho * slope @ lift) @ self.W[:rows].reshape(k, width, m)).reshape(rows, m)
-        matrix[rows:] = self.rho * self.W[rows:]
-        every = np.arange(k)
-        matrix[:rows, :rows].reshape(k, width, k, width)[every, :, every] += np.eye(width) - slope
-        matrix.flat[:: m + 1] += proximal
-        return matrix
+        matrix[:rows] = (lift @ W[:rows].reshape(k, width, m)).reshape(rows, m)
+        matrix[rows:] = rho * W[rows:]
+        matrix.reshape(-1)[rows * (m + 1) :: m + 1] += proximal
+    if k:
+        one = matrix.itemsize  # blocks begin every width · (m + 1) numbers
+        np.ndarray((k, width, width), buffer=matrix, strides=(one * width * (m + 1), one * m, one))[...] += blocks
+    return matrix
+
+
+def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """matrix⁻¹ right; LAPACK called by its name costs a third of what numpy's own function does for a dozen rows."""
+    _, _, x, failed = lapack.dgesv(matrix, right)
+    if failed:
+        raise np.linalg.LinAlgError("singular")
+    return x
+
+
+@cache
+def identity(width: int) -> np.ndarray:
+    return np.eye(width)
 
 
 def newton(
@@ -198,38 +265,90 @@ def newton(
 ) -> Found:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
     without a better one; below `enough` the first that does not halve the certificate is the last."""
-    best, least = start, problem.residual(start)
+    u = problem.rates(start)
+    best, least = start, problem.judged(start, u)
     if least <= GOOD:
         return best, least, 0
-    scaled = problem.stretched
-    x = start * scaled.factor
-    step = since = 0
+    r, step, since = start, 0, 0
     for step in range(1, STEPS + 1):
         try:
-            x = x - _direction(scaled, x, proximal)
+            r = r - _direction(problem, r, u, proximal)
         except np.linalg.LinAlgError:
             break
-        residual = problem.residual(x / scaled.factor)
+        u = problem.rates(r)
+        residual = problem.judged(r, u)
         last = least <= enough and not residual < 0.5 * least
         if residual < least:
-            best, least, since = x / scaled.factor, residual, step
+            best, least, since = r, residual, step
         if last or least <= GOOD or not math.isfinite(residual) or step - since >= patience:
             break
     return best, least, step
 
 
-def _direction(scaled: Stretched, x: np.ndarray, proximal: float) -> np.ndarray:
-    """(F' + λ)⁻¹F at x."""
-    k, width, rough = len(scaled.rough), scaled.width, scaled.rough
-    edge = k * width
-    z = scaled.W @ x + scaled.q
-    rates, impulses = z[:edge].reshape(k, width), x[:edge].reshape(k, width)
-    points = impulses - scaled.rho * scaled.shifted(rates)
-    slope = cones.project_derivative(points)
-    if not scaled.all_rough:
-        flat = np.zeros((k, width, width))
-        flat[:, 0, 0] = points[:, 0] > 0
-        slope = np.where(rough[:, None, None], slope, flat)
-    projected = cones.apply(slope, points)  # P is homogeneous: P(p) = P'(p) p
-    F = np.concatenate([(impulses - projected).ravel(), scaled.rho * z[edge:]])
-    return np.linalg.solve(scaled.matrix(slope, rates, proximal), F)
+def _direction(problem: Dense, r: np.ndarray, u: np.ndarray, proximal: float) -> np.ndarray:
+    """(F' + λ)⁻¹F at x, as a change of r; u are the rates of r.
+
+    With D the factors, x = Dr and W of x is D⁻¹WD⁻¹, so F' dx = (lift D⁻¹ W + (1 − P') D) dr: W is used as it is.
+    """
+    surfaces, width, rho = problem.surfaces, 1 + problem.tangents, problem.stretched.rho
+    k, edge = len(surfaces.mu), problem.contact_rows
+    x, z = surfaces.factor * r, u / surfaces.factor
+    impulses, rates = x[:edge].reshape(k, width), z[:edge].reshape(k, width)
+    sliding = across(rates)
+    points = impulses - rho * rates
+    points[:, 0] -= rho * (surfaces.rough * sliding)
+    slope, opens = _slopes(points, surfaces)
+    wrong = impulses - np.matmul(slope, points[:, :, None])[:, :, 0]  # P is homogeneous: P(p) = P'(p) p
+    F = np.concatenate([wrong.ravel(), rho * z[edge:]]) if edge < len(x) else wrong.ravel()
+    lift = rho * lifted(slope, rates[:, 1:] * (surfaces.rough / (sliding + NOTHING))[:, None])
+    lift[:, :, 0] /= surfaces.scale[:, None]
+    blocks = (1 + proximal) * identity(width) - slope
+    blocks[:, :, 0] *= surfaces.scale[:, None]
+    if width * np.count_nonzero(opens) < WORTH:
+        return solved(jacobian(problem.W, lift, blocks, rho, proximal), F)
+    return _among_closed(problem, r, F, lift, blocks, opens, proximal)
+
+
+def _slopes(p: np.ndarray, surfaces: Surfaces) -> tuple[np.ndarray, np.ndarray]:
+    """P' at p, blocks [contacts, width, width], as `cones.project_derivative`; and which of them are zero.
+
+    With a = ½(f₊ + f₋), b = ½(f₊ − f₋), f± one where p_N ± |p_T| is positive and zero elsewhere, and c = (1 + p_N/|p_T|)/2 within
+    [0, 1], it is a in the corner, bn beside it, and c + (a − c) n nᵀ across.
+    """
+    width, height, length = p.shape[1], p[:, 0], across(p)
+    inside = length <= height
+    opens = (length <= -height) > inside
+    length = length + NOTHING
+    a, n = 0.5 * (1.0 + inside - opens), p[:, 1:] / length[:, None]
+    c = np.minimum(np.maximum(0.5 + 0.5 * height / length, inside), 1.0)
+    slope = np.empty((len(p), width, width))
+    slope[:, 0, 0] = a
+    slope[:, 0, 1:] = slope[:, 1:, 0] = (0.5 * (inside == opens))[:, None] * n
+    slope[:, 1:, 1:] = ((a - c)[:, None] * n)[:, :, None] * n[:, None, :]
+    for j in range(1, width):
+        slope[:, j, j] += c
+    if not surfaces.all_rough:  # the normal row is all there is
+        smooth = ~surfaces.rough
+        slope[smooth] = 0.0
+        slope[smooth, 0, 0] = height[smooth] > 0
+        opens[smooth] = height[smooth] <= 0
+    return slope, opens
+
+
+def _among_closed(problem: Dense, r, F, lift, blocks, opens: np.ndarray, proximal: float) -> np.ndarray:
+    """The same, where contacts that are open (P' = 0: (1 + λ) dr = r, by themselves) are left out of the matrix."""
+    width, edge, rho = 1 + problem.tangents, problem.contact_rows, problem.stretched.rho
+    kept = (~opens).nonzero()[0]
+    closed = np.ones(len(r), bool)
+    closed[:edge] = np.repeat(~opens, width)
+    rows, change = closed.nonzero()[0], np.where(closed, 0.0, r / (1 + proximal))
+    lift, edge = lift.take(kept, 0), len(kept) * width
+    right = F.take(rows)
+    if np.count_nonzero(change):
+        pushed = problem.W.dot(change).take(rows)
+        right[:edge] -= np.matmul(lift, pushed[:edge].reshape(-1, width, 1)).ravel()
+        right[edge:] -= rho * pushed[edge:]
+    if len(rows):
+        part = problem.W.take(rows, 0).take(rows, 1)
+        change[rows] = solved(jacobian(part, lift, blocks.take(kept, 0), rho, proximal), right)
+    return change

@@ -7,6 +7,7 @@ distance   the anchors keep their distance               1 row
 rope       the anchors keep at most their distance       a contact without friction
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -53,6 +54,17 @@ class Joints:
         return tuple(j for j in self.all if j.kind != "rope")
 
     @cached_property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Of bilateral joints: both bodies, the anchors and the frames in them."""
+        names = ("a", "b", "at_a", "at_b", "frame_a", "frame_b")
+        return tuple(np.array([getattr(joint, name) for joint in self.bilateral]) for name in names)
+
+    def plain(self, dim: int) -> bool:
+        """Bilateral joints keep points together, and nothing else: balls, in the plane hinges too, without motor or friction."""
+        kinds = ("ball", "hinge") if dim == 2 else ("ball",)
+        return self.__dict__.setdefault("_plain", all(j.kind in kinds and j.driven is None for j in self.bilateral))
+
+    @cached_property
     def stopped(self) -> tuple[Joint, ...]:
         return tuple(j for j in self.all if j.drive.limits is not None)
 
@@ -72,20 +84,21 @@ class Joints:
 
 @dataclass
 class JointRows:
-    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres."""
+    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres. Columns are lists, which may
+    grow, or arrays."""
 
-    a: list[int] = field(default_factory=list)
-    b: list[int] = field(default_factory=list)
-    linear: list[np.ndarray] = field(default_factory=list)
-    turn_a: list[np.ndarray] = field(default_factory=list)
-    turn_b: list[np.ndarray] = field(default_factory=list)
-    error: list[float] = field(default_factory=list)
-    speed: list[float | None] = field(default_factory=list)  #  what a motor asks for
-    bound: list[float] = field(default_factory=list)  #         the largest force of the row
-    contact: list[int] = field(default_factory=list)  #         the contact whose rolling or spinning the row is about, or −1
-    lever: list[float] = field(default_factory=list)  #         and the largest torque over the normal impulse of it
-    compliance: list[float] = field(default_factory=list)  #    how fast the row gives way under a unit of impulse: of a damper
-    kappa: list[float] = field(default_factory=list)  #         u₁ = −κu₀ is asked for (`carom.bodies.stepping`)
+    a: Sequence[int] = field(default_factory=list)
+    b: Sequence[int] = field(default_factory=list)
+    linear: Sequence[np.ndarray] = field(default_factory=list)
+    turn_a: Sequence[np.ndarray] = field(default_factory=list)
+    turn_b: Sequence[np.ndarray] = field(default_factory=list)
+    error: Sequence[float] = field(default_factory=list)
+    speed: Sequence[float | None] = field(default_factory=list)  #  what a motor asks for
+    bound: Sequence[float] = field(default_factory=list)  #         the largest force of the row
+    contact: Sequence[int] = field(default_factory=list)  #         the contact whose rolling or spinning the row is about, or −1
+    lever: Sequence[float] = field(default_factory=list)  #         and the largest torque over the normal impulse of it
+    compliance: Sequence[float] = field(default_factory=list)  #    how fast the row gives way under a unit of impulse: of a damper
+    kappa: Sequence[float] = field(default_factory=list)  #         u₁ = −κu₀ is asked for (`carom.bodies.stepping`)
 
     def add(
         self,
@@ -102,7 +115,7 @@ class JointRows:
         for column, value in zip(self._columns(), values, strict=True):
             column.append(value)
 
-    def _columns(self) -> tuple[list[Any], ...]:
+    def _columns(self) -> tuple[Any, ...]:
         motion = (self.a, self.b, self.linear, self.turn_a, self.turn_b, self.error)
         return *motion, self.speed, self.bound, self.contact, self.lever, self.compliance, self.kappa
 
@@ -113,7 +126,7 @@ class JointRows:
     def of_contacts(self, kept: np.ndarray) -> "JointRows":
         """Those of joints, and those about some of the contacts, which have new numbers then."""
         place = {int(contact): k for k, contact in enumerate(kept)} | {-1: -1}
-        if all(c < 0 for c in self.contact):
+        if len(self.contact) == 0 or np.max(self.contact) < 0:
             return self
         some = self.take(np.array([i for i, c in enumerate(self.contact) if c in place], int))
         some.contact = [place[c] for c in some.contact]
@@ -125,26 +138,35 @@ class JointRows:
     @property
     def rigid(self) -> np.ndarray:
         """The rows that hold without a bound, in an impact too: no motor, no friction, no damper."""
-        return np.flatnonzero(np.isinf(self.bound) & (np.array(self.compliance) == 0))
+        return np.flatnonzero(np.isinf(self.bound) & (np.asarray(self.compliance) == 0))
 
 
-def joint_rows(joints: tuple[Joint, ...], x: np.ndarray, R: np.ndarray, dim: int) -> JointRows:
+def joint_rows(joints: Joints, x: np.ndarray, R: np.ndarray, dim: int) -> JointRows:
     """The rows of all bilateral joints where bodies are at x with rotations R; what they all need is computed for all at once."""
     rows = JointRows()
-    if not joints:
+    if not joints.bilateral:
         return rows
-    column = lambda name: np.array([getattr(joint, name) for joint in joints])  # noqa: E731
-    a, b = column("a"), column("b")
-    ra, rb = apply(R[a], column("at_a")), apply(R[b], column("at_b"))
+    a, b, at_a, at_b, frame_a, frame_b = joints.columns
+    ra, rb = apply(R[a], at_a), apply(R[b], at_b)
     apart = x[b] + rb - x[a] - ra
-    frames = R[a] @ column("frame_a"), R[b] @ column("frame_b")
     # Both feel a point halfway between the anchors: apart by rounding or by the order of the method, they must not be twisted.
     halfway = crossing(ra + 0.5 * apart), crossing(rb - 0.5 * apart)
-    for joint, *place in zip(joints, ra, rb, apart, *frames, *halfway, strict=True):
+    if joints.plain(dim):
+        return _points(a, b, apart, *halfway, dim)
+    frames = R[a] @ frame_a, R[b] @ frame_b
+    for joint, *place in zip(joints.bilateral, ra, rb, apart, *frames, *halfway, strict=True):
         _one(rows, joint, dim, *place)
         if joint.kind != "distance" and (driven := joint.driven) is not None:
             rows.add(joint, *coordinate(joint, x, R, dim)[1:], 0.0, driven)
     return rows
+
+
+def _points(a: np.ndarray, b: np.ndarray, apart: np.ndarray, half_a: np.ndarray, half_b: np.ndarray, dim: int) -> JointRows:
+    """The rows of joints that are points and nothing else, all at once."""
+    m = dim * len(a)
+    motion = (a.repeat(dim), b.repeat(dim), np.tile(AXES[:dim], (len(a), 1)), half_a[:, :dim].reshape(m, 3), half_b[:, :dim].reshape(m, 3))
+    rest = (np.full(m, np.inf), np.full(m, -1), np.zeros(m), np.zeros(m), np.ones(m))
+    return JointRows(*motion, apart[:, :dim].ravel(), [None] * m, *rest)
 
 
 def _one(rows: JointRows, joint: Joint, dim: int, ra, rb, apart, Fa, Fb, half_a: np.ndarray, half_b: np.ndarray) -> None:

@@ -119,10 +119,10 @@ def extend(run: WorldRun, num_steps: int, world: "World | None", progress: bool 
 
 
 def _finite(state: State) -> bool:
-    total = state.x.sum() + state.q.sum() + state.v.sum() + state.L.sum()
-    if math.isfinite(total):
+    parts = (state.x, state.q, state.v, state.L)
+    if math.isfinite(sum(np.vdot(part, part) for part in parts)):
         return True
-    return all(np.isfinite(part).all() for part in (state.x, state.q, state.v, state.L))  # finite numbers may have no finite sum
+    return all(np.isfinite(part).all() for part in parts)  # finite numbers may have no finite square
 
 
 def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float, tolerance: float) -> Status | None:

@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from carom.bodies.dense_newton import GOAL, Dense, Stretched, best_of
+from carom.bodies.dense_newton import GOAL, Dense, Stretched, best_of, solved
 from carom.bodies.quaternions import lengths
 from carom.numerics.friction import cones
 
@@ -51,7 +51,7 @@ def _search(problem: Dense, start: np.ndarray, proximal: float, goal: float, mos
         F, slope = _held(scaled, impulses, rates, state)
         wrong = np.concatenate([F.ravel(), scaled.rho * z[edge:]])
         try:
-            dx = -np.linalg.solve(scaled.matrix(slope, rates, proximal), wrong)
+            dx = -solved(scaled.matrix(slope, rates, proximal), wrong)
         except np.linalg.LinAlgError:
             break
         who, becomes, share = _first(scaled, impulses, dx[:edge].reshape(k, width), state)

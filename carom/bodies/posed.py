@@ -64,6 +64,8 @@ class Posed:
 
     def joined_by(self, kept: np.ndarray) -> "Posed":
         """All contacts, and some of the rows of joints."""
+        if len(kept) == len(self.joints):
+            return self
         joints = self.joints.take(kept)
         return replace(self, joints=joints, rows=build_rows(self.scene, self.state, self.contacts, joints))
 
@@ -73,7 +75,7 @@ def pose(scene: Scene, state: State, contacts: Contacts, h: float | None = None)
     R, joints = state.R, NO_JOINTS
     if scene.joints.all:
         contacts = with_ropes(scene, state, with_stops(scene, state, contacts, R), R)
-        joints = joint_rows(scene.joints.bilateral, state.x, R, scene.dim)
+        joints = joint_rows(scene.joints, state.x, R, scene.dim)
     if scene.damped and h is not None:
         joints = with_dampers(joints, scene, state, h)
     materials = scene.materials.of(contacts)

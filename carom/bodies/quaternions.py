@@ -6,6 +6,7 @@ All functions work on the last axis, so one body and a thousand are the same cal
 import numpy as np
 
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
+AXES = np.eye(3)
 TURN = 0.5  # the largest turn of the momentum, seen from the body, in one stretch of `rotate_freely`: its iteration then contracts
 TINY = 1e-300
 SWEEPS = 60  # halvings enough for double precision: a stretch contracts by TURN / 2 or better
@@ -48,12 +49,12 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def crossing(a: np.ndarray) -> np.ndarray:
     """[..., 3, 3]: the matrix with b @ matrix = a × b; its rows are a × e_k."""
-    return (a @ CROSS).reshape(*a.shape[:-1], 3, 3)
+    return a.reshape(-1, 3).dot(CROSS).reshape(*a.shape[:-1], 3, 3)
 
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The rotation b, then a."""
-    return apply((a @ LEFT).reshape(*a.shape[:-1], 4, 4), b)
+    return apply(a.reshape(-1, 4).dot(LEFT).reshape(*a.shape[:-1], 4, 4), b)
 
 
 def exponential(angle: np.ndarray) -> np.ndarray:
@@ -65,8 +66,8 @@ def exponential(angle: np.ndarray) -> np.ndarray:
 
 def matrix(q: np.ndarray) -> np.ndarray:
     """The rotation matrix [..., 3, 3]: columns are the body's axes in space."""
-    squares = (q[..., :, None] * q[..., None, :]).reshape(*q.shape[:-1], 16)
-    return np.eye(3) + (squares @ SQUARES).reshape(*q.shape[:-1], 3, 3)
+    squares = (q[..., :, None] * q[..., None, :]).reshape(-1, 16)
+    return AXES + squares.dot(SQUARES).reshape(*q.shape[:-1], 3, 3)
 
 
 def apply(rotation: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ def solve_rolling(
     """`solve_bounded` with (1)."""
     if not len(posed.joints):
         return solve_velocities(posed, v, L, offset, start, tolerance)
-    contact = np.array(posed.joints.contact, int)
+    contact = np.asarray(posed.joints.contact, int)
     if not np.any(contact >= 0):
         return solve_bounded(posed, v, L, offset, start, tolerance, h)
     groups = _groups(contact, posed.joints.lever)

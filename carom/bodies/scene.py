@@ -8,6 +8,7 @@ import numpy as np
 
 from carom.bodies import quaternions
 from carom.bodies.detection.geometry import Geometry, Placement, place
+from carom.bodies.drives import Drive
 from carom.bodies.joints import Joint, Joints, coordinate
 from carom.bodies.materials import Materials
 from carom.bodies.once import once
@@ -38,6 +39,15 @@ class Spring:
     stiffness: float
     length: float
     damping: float
+
+    def line(self, x: np.ndarray, R: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """How far apart its ends are, and the row of that: linear, turn_a, turn_b. Zeros where they are in one point, which has no
+        direction."""
+        ra, rb = R[self.a] @ self.at_a, R[self.b] @ self.at_b
+        apart = x[self.b] + rb - x[self.a] - ra
+        length = float(np.linalg.norm(apart))
+        n = apart / length if length > 0 else np.zeros(3)
+        return length, n, quaternions.cross(ra, n), quaternions.cross(rb, n)
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,17 @@ class Scene:
         the plane. Then I⁻¹ does not turn with the body. None where there are others."""
         first = self.inverse_inertia[:, 0, 0]
         return first[:, None] if np.array_equal(self.inverse_inertia, first[:, None, None] * np.eye(3)) else None
+
+    @once
+    def moves(self) -> np.ndarray:
+        """[n] which bodies ever move."""
+        return ~self.still
+
+    @once
+    def light(self) -> np.ndarray:
+        """[6 n]: the diagonal of M⁻¹ by velocity and spin, where all bodies are round."""
+        assert self.round is not None
+        return np.concatenate([self.lightness, self.lightness, self.lightness, self.round, self.round, self.round], axis=1).ravel()
 
     @once
     def weight(self) -> np.ndarray:
@@ -255,13 +276,16 @@ def accelerations(scene: Scene, state: State, t: float, dampers: bool = True) ->
     force, torque = scene.weight.copy(), np.zeros_like(scene.weight)
     R, spin = state.R, state.spin(scene)
     for joint in scene.joints.elastic:
-        _drive(joint, scene, state, spin, force, torque, dampers)
+        value, *line = coordinate(joint, state.x, R, scene.dim)
+        stretch = _stretch(joint, value, scene, state.turns) if joint.drive.stiffness > 0 else 0.0
+        _push(joint, line, stretch, joint.drive, state, spin, force, torque, dampers)
     for one in scene.forces:
         pushed = _asked(scene, one, state, spin, R, t)
         force[one.body] += pushed[0]
         torque[one.body] += pushed[1]
     for spring in scene.springs:
-        _pull(spring, state, spin, R, force, torque, dampers)
+        length, *line = spring.line(state.x, R)
+        _push(spring, line, length - spring.length, spring, state, spin, force, torque, dampers)
     return force, torque
 
 
@@ -286,27 +310,13 @@ def _asked(scene: Scene, one: Force, state: State, spin: np.ndarray, R: np.ndarr
     return push, twist
 
 
-def _pull(spring: Spring, state: State, spin: np.ndarray, R: np.ndarray, force, torque, damper: bool) -> None:
-    a, b = spring.a, spring.b
-    ra, rb = R[a] @ spring.at_a, R[b] @ spring.at_b
-    d = state.x[b] + rb - state.x[a] - ra
-    length = np.linalg.norm(d)
-    n = d / length if length > 0 else np.zeros(3)
-    rate = n @ (state.v[b] + np.cross(spin[b], rb) - state.v[a] - np.cross(spin[a], ra))
-    f = -(spring.stiffness * (length - spring.length) + damper * spring.damping * rate) * n
-    force[b] += f
-    torque[b] += np.cross(rb, f)
-    force[a] -= f
-    torque[a] -= np.cross(ra, f)
-
-
-def _drive(joint: Joint, scene: Scene, state: State, spin: np.ndarray, force, torque, damper: bool) -> None:
-    """The spring and the damper of a joint."""
-    a, b, drive = joint.a, joint.b, joint.drive
-    value, n, turn_a, turn_b = coordinate(joint, state.x, state.R, scene.dim)
+def _push(
+    pair: Spring | Joint, line: list[np.ndarray], stretch: float, law: Spring | Drive, state: State, spin, force, torque, damper: bool
+) -> None:
+    """The force of a spring and its damper between two bodies, along the row `line` (linear, turn_a, turn_b)."""
+    a, b, (n, turn_a, turn_b) = pair.a, pair.b, line
     rate = n @ (state.v[b] - state.v[a]) + turn_b @ spin[b] - turn_a @ spin[a]
-    stretch = _stretch(joint, value, scene, state.turns) if drive.stiffness > 0 else 0.0
-    f = -drive.stiffness * stretch - damper * drive.damping * rate
+    f = -law.stiffness * stretch - damper * law.damping * rate
     force[b] += f * n
     torque[b] += f * turn_b
     force[a] -= f * n
@@ -335,6 +345,5 @@ def _stored(scene: Scene, x: np.ndarray, R: np.ndarray, turns: np.ndarray) -> fl
         if joint.drive.stiffness > 0:
             energy += 0.5 * joint.drive.stiffness * _stretch(joint, coordinate(joint, x, R, scene.dim)[0], scene, turns) ** 2
     for spring in scene.springs:
-        d = x[spring.b] + R[spring.b] @ spring.at_b - x[spring.a] - R[spring.a] @ spring.at_a
-        energy += 0.5 * spring.stiffness * (np.linalg.norm(d) - spring.length) ** 2
+        energy += 0.5 * spring.stiffness * (spring.line(x, R)[0] - spring.length) ** 2
     return energy

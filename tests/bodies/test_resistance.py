@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from carom import World, shapes
+from carom.bodies import stiffness
 from carom.errors import InputError
 
 EPS = np.finfo(float).eps
@@ -138,6 +139,25 @@ def test_a_joint_makes_a_body_heavier_for_its_spring():
         else:
             with pytest.raises(InputError, match="too long for the springs"):
                 world.solve(1e-2, 3, progress=False)
+
+
+@pytest.mark.parametrize("most", [stiffness.MOST, 0])  # one small problem, and by products alone
+def test_a_row_of_springs_is_refused_from_its_fastest_swing_on(monkeypatch, most):
+    """n masses between walls: ω = 2√(k/m) sin(nπ/2(n + 1)). On a rail each (a joint) that is all there is."""
+    monkeypatch.setattr(stiffness, "MOST", most)
+    n, k = 12, 1e4
+    for railed in (False, True):
+        world = World(gravity=(0, 0, 0))
+        balls = [world.add(shapes.Sphere(0.1), mass=1.0, position=(i, 0, 0)) for i in range(n)]
+        for i, (a, b) in enumerate(zip([None, *balls], [*balls, None], strict=True)):
+            world.spring(a, b, k, at=((i - 1, 0, 0), (i, 0, 0)))
+        for i, ball in enumerate(balls if railed else ()):
+            world.joint("slider", None, ball, at=(i, 0, 0), axis=(1, 0, 0))
+        longest = 1 / (np.sqrt(k) * np.sin(n * np.pi / (2 * (n + 1))))  # 2/ω
+        slack = 2 * stiffness.CLOSE  # of what Lanczos' method is asked for
+        stiffness.refuse_stiff(*world.scene(), longest * (1 - slack))
+        with pytest.raises(InputError, match="too long for the springs"):
+            stiffness.refuse_stiff(*world.scene(), longest * (1 + slack))
 
 
 def test_a_force_that_jumps_is_taken_as_it_is():

@@ -116,7 +116,7 @@ def test_joints_of_the_system_have_the_rows_of_the_world(kind):
     from carom.bodies.as_system import frame_of
     from carom.bodies.joints import joint_rows
 
-    rows, frame = joint_rows(scene.joints.bilateral, state.x, state.R, 3), frame_of(scene, state)
+    rows, frame = joint_rows(scene.joints, state.x, state.R, 3), frame_of(scene, state)
     own = np.zeros((len(rows), 12))
     for r in range(len(rows)):
         for body, sign, turn in ((rows.a[r], -1, rows.turn_a[r]), (rows.b[r], 1, rows.turn_b[r])):

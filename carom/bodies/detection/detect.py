@@ -8,10 +8,11 @@ from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.exposed import covered, neighbours
 from carom.bodies.detection.geometry import Group, Placement
 from carom.bodies.detection.manifold import LONE, meet
-from carom.bodies.detection.nearest import nearest_of_edges, nearest_points
+from carom.bodies.detection.nearest import ANYWHERE, nearest_of_edges, nearest_points
 from carom.bodies.detection.separation import best_axes
 from carom.bodies.detection.support import smooth_pair
 from carom.bodies.detection.walls import over_wall
+from carom.bodies.quaternions import lengths
 
 OUT = 1e-6  # relative to the size: how far apart edges that overlap are moved to see where they cross
 APART = 1e-9  # relative to the size: below, nearest points are too close to tell the normal, and the best axis does
@@ -58,7 +59,7 @@ def detect(
         pairs = zip(np.minimum(contacts.a, contacts.b).tolist(), np.maximum(contacts.a, contacts.b).tolist(), strict=True)
         contacts = contacts.take(np.array([pair not in ignored for pair in pairs], bool))
     key = contacts.key
-    return contacts if (key[1:] >= key[:-1]).all() else contacts.take(np.argsort(key, kind="stable"))
+    return contacts if not np.count_nonzero(key[1:] < key[:-1]) else contacts.take(np.argsort(key, kind="stable"))
 
 
 def _on_free(contacts: Contacts, movable: np.ndarray) -> Contacts:
@@ -153,12 +154,14 @@ def _exposed(placement: Placement, found: list[Contacts]) -> list[Contacts]:
 
 def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
     """The pairs (a, b), row by row: the best axis, the nearest points where they are apart, and the points where they meet."""
+    if a.points.shape[1] == b.points.shape[1] == 1:
+        return _balls(a, b, margin, pieces)
     axes = best_axes(a, b)
     limit = margin[a.bodies] + margin[b.bodies]
     radii = a.radius + b.radius
-    close = np.isinf(axes.separation) | (axes.separation - radii < limit)
+    close = (np.isinf(axes.separation) | (axes.separation - radii < limit)).nonzero()[0]
     separation, normal, crossed = axes.separation, axes.normal, axes.crossed
-    if not close.all():
+    if len(close) < len(limit):
         a, b, limit, radii = a.take(close), b.take(close), limit[close], radii[close]
         separation, normal, crossed = separation[close], normal[close], crossed[close]
     x, y = _deepest(a, b, normal)
@@ -177,6 +180,22 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
     surface = points.x[keep] + a.radius[pair][:, None] * n
     key = _keys(a.pieces[pair], b.pieces[pair], points.feature[keep], pieces)
     return Contacts(a.bodies[pair], b.bodies[pair], surface + 0.5 * gap[:, None] * n, n, gap, key)
+
+
+def _balls(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
+    """The same for points that are swelled by a radius: balls and discs."""
+    apart, radii = b.points[:, 0] - a.points[:, 0], a.radius + b.radius
+    distance = lengths(apart)
+    near = (distance - radii < margin[a.bodies] + margin[b.bodies]).nonzero()[0]
+    if len(near) < len(distance):
+        a, b, apart, distance, radii = a.take(near), b.take(near), apart[near], distance[near], radii[near]
+    together = distance == 0
+    n = apart / np.where(together, 1.0, distance)[:, None]
+    if np.count_nonzero(together):
+        n[together] = ANYWHERE
+    gap = distance - radii
+    point = a.points[:, 0] + (a.radius + 0.5 * gap)[:, None] * n
+    return Contacts(a.bodies, b.bodies, point, n, gap, _keys(a.pieces, b.pieces, np.full(len(gap), LONE), pieces))
 
 
 def _deepest(a: Group, b: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

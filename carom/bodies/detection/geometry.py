@@ -46,18 +46,10 @@ class Group:
         return Group(self.pieces, self.bodies, points, self.normals @ turn, self.directions @ turn, *kind)
 
     def take(self, rows: np.ndarray) -> "Group":
-        arrays = (
-            self.pieces,
-            self.bodies,
-            self.points,
-            self.normals,
-            self.directions,
-            self.loops,
-            self.edges,
-            self.radius,
-            self.size,
-        )
-        return Group(*(a[rows] for a in arrays))
+        """Some of them, by their numbers."""
+        kind = (self.loops, self.edges, self.radius, self.size)
+        arrays = (self.pieces, self.bodies, self.points, self.normals, self.directions, *kind)
+        return Group(*(a.take(rows, 0) for a in arrays))
 
 
 @dataclass(frozen=True)
@@ -196,9 +188,9 @@ class Placement:
         """The lowest and the highest corner [pieces, 3]."""
         geometry = self.geometry
         low, high = np.full((len(geometry.owner), 3), -np.inf), np.full((len(geometry.owner), 3), np.inf)
-        for group in self.groups:
-            low[group.pieces] = group.points.min(axis=1) - group.radius[:, None]
-            high[group.pieces] = group.points.max(axis=1) + group.radius[:, None]
+        for group, points in zip(geometry.groups, self.corners, strict=True):
+            low[group.pieces] = points.min(axis=1) - group.radius[:, None]
+            high[group.pieces] = points.max(axis=1) + group.radius[:, None]
         for single in geometry.smooth:
             support = support_in_space(single, self.x, self.R)
             high[single.piece] = [support(axis)[k] for k, axis in enumerate(np.eye(3))]

@@ -5,8 +5,8 @@ Where the normal of contact is the normal of a face (the *reference*), the polyg
 crossings of their sides: all candidates are tried at once, and a candidate's place in that list is its number from step to step.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from carom.bodies.detection.nearest import following, inside
 from carom.bodies.quaternions import crossing
 
 LEAN = 1e-3  #   radians: a normal this close to that of a face is that of the face, so that flat things meet flatly
+FLAT = float(np.cos(LEAN))
 SAME = 1e-7  #   relative to the size: points closer than this are one
 LONE = 4000  #   the number of a point that belongs to no face
 
@@ -35,23 +36,56 @@ def meet(a: Group, b: Group, normal: np.ndarray, x: np.ndarray, y: np.ndarray) -
     k = len(a.pieces)
     lean_a, face_a = _facing(a, normal)
     lean_b, face_b = _facing(b, -normal)
-    flat = np.maximum(lean_a, lean_b) >= np.cos(LEAN)
+    flat = np.maximum(lean_a, lean_b) >= FLAT
     by_a = flat & (lean_a >= lean_b - 1e-9)  # rather a than b where they tie
     found, lone = [], np.ones(k, bool)
-    for rows, ref, inc, face, turned in ((by_a, a, b, face_a, False), (flat & ~by_a, b, a, face_b, True)):
-        chosen = np.flatnonzero(rows)
-        if len(chosen):
-            every = len(chosen) == k
-            points = _clip(ref if every else ref.take(chosen), inc if every else inc.take(chosen), face[chosen])
-            lone[chosen[points.pair]] = False
-            found.append(_named(points, chosen, turned))
+    for chosen, faces in _references(a, b, face_a, face_b, flat, by_a):
+        points = _clip(*faces)
+        lone[chosen[points.pair]] = False
+        found.append(_named(points, chosen, ~by_a[chosen]))
     if a.normals.shape[1] == b.normals.shape[1] == 0 and a.points.shape[1] == b.points.shape[1] == 2:
         beside = _beside(a, b, normal)
         lone[beside.pair] = False
         found.append(beside)
-    rows = np.flatnonzero(lone)
-    found.append(Points(rows, x[rows], y[rows], normal[rows], np.full(len(rows), LONE)))
+    rows = lone.nonzero()[0]
+    if len(rows) or not found:
+        found.append(Points(rows, x[rows], y[rows], normal[rows], np.full(len(rows), LONE)))
+    if len(found) == 1:
+        return found[0]
     return Points(*(np.concatenate([getattr(f, name) for f in found]) for name in ("pair", "x", "y", "normal", "feature")))
+
+
+Faces = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]
+
+
+def _references(
+    a: Group, b: Group, face_a: np.ndarray, face_b: np.ndarray, flat: np.ndarray, by_a: np.ndarray
+) -> Iterator[tuple[np.ndarray, Faces]]:
+    """Rows, with what `_clip` asks about them. Of polytopes of one kind all rows at once, whichever of the two is the reference."""
+    if a.loops.shape == b.loops.shape and a.points.shape == b.points.shape and np.count_nonzero(flat > by_a):
+        chosen = flat.nonzero()[0]
+        first, other, mine = (a.take(chosen), b.take(chosen), by_a[chosen]) if len(chosen) < len(flat) else (a, b, by_a)
+        mine, column = mine[:, None], mine[:, None, None]
+        top_a, top_b = _face(first, face_a[chosen]), _face(other, face_b[chosen])
+        top, n = np.where(column, top_a[0], top_b[0]), np.where(mine, top_a[1], top_b[1])
+        face = np.vecdot(np.where(column, other.normals, first.normals), -n[:, None]).argmax(axis=1)
+        low_a, low_b = _face(first, face), _face(other, face)
+        incident, slope = np.where(column, low_b[0], low_a[0]), np.where(mine, low_b[1], low_a[1])
+        yield chosen, (top, n, incident, slope, first.size + other.size)
+        return
+    for rows, ref, inc, face in ((by_a, a, b, face_a), (flat > by_a, b, a, face_b)):
+        chosen = rows.nonzero()[0]
+        if len(chosen):
+            if len(chosen) < len(rows):
+                ref, inc, face = ref.take(chosen), inc.take(chosen), face[chosen]
+            top, n = _face(ref, face)
+            yield chosen, (top, n, *_incident(inc, n), ref.size + inc.size)
+
+
+def _face(group: Group, face: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The corners [k, n, 3] and the normal [k, 3] of one face of each."""
+    rows = np.arange(len(face))
+    return group.points[rows[:, None], group.loops[rows, face]], group.normals[rows, face]
 
 
 def _beside(a: Group, b: Group, normal: np.ndarray) -> Points:
@@ -78,11 +112,14 @@ def side_by_side(a: np.ndarray, b: np.ndarray, normal: np.ndarray, tie: np.ndarr
     return pair, p[pair] + at[:, None] * along[pair], q[pair] + share[:, None] * v[pair]
 
 
-def _named(points: Points, chosen: np.ndarray, turned: bool) -> Points:
+def _named(points: Points, chosen: np.ndarray, turned: np.ndarray) -> Points:
     """Rows of all pairs instead of the chosen ones; a and b changed back where b was the reference."""
-    if turned:
-        return Points(chosen[points.pair], points.y, points.x, -points.normal, points.feature + LONE // 2)
-    return Points(chosen[points.pair], points.x, points.y, points.normal, points.feature)
+    back, pair = turned[points.pair], chosen[points.pair]
+    if not np.count_nonzero(back):
+        return Points(pair, points.x, points.y, points.normal, points.feature)
+    column = back[:, None]
+    x, y = np.where(column, points.y, points.x), np.where(column, points.x, points.y)
+    return Points(pair, x, y, np.where(column, -points.normal, points.normal), points.feature + back * (LONE // 2))
 
 
 def _facing(group: Group, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,13 +131,10 @@ def _facing(group: Group, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return cosine[np.arange(len(normal)), face], face
 
 
-def _clip(ref: Group, inc: Group, face: np.ndarray) -> Points:
-    """Candidates of the common polygon of the reference face and the incident one."""
-    rows = np.arange(len(face))
-    n = ref.normals[rows, face]
-    top = ref.points[rows[:, None], ref.loops[rows, face]]  # [k, n, 3]
-    incident, slope = _incident(inc, n)  # [k, m, 3], [k, 3]
-    tie = (SAME * (ref.size + inc.size))[:, None, None]
+def _clip(top: np.ndarray, n: np.ndarray, incident: np.ndarray, slope: np.ndarray | None, size: np.ndarray) -> Points:
+    """Candidates of the common polygon of the reference face [k, n, 3] with normal n and the incident one [k, m, 3] with normal
+    `slope`, where it has one."""
+    tie = (SAME * size)[:, None, None]
     lists, masks = [incident], [inside(top, n, incident, tie)]
     if slope is not None:  # corners of the reference that lie in the incident polygon, lifted onto it
         steep = np.vecdot(slope, n)
@@ -114,20 +148,18 @@ def _clip(ref: Group, inc: Group, face: np.ndarray) -> Points:
         lists.append(points)
         masks.append(mask)
     y, mask = np.concatenate(lists, axis=1), np.concatenate(masks, axis=1)
-    mask &= _first(y, mask, tie[:, :, 0])
-    height = np.vecdot(y - top[:, :1], n[:, None])
     pair, feature = mask.nonzero()
-    x = y[pair, feature] - height[pair, feature][:, None] * n[pair]
-    return Points(pair, x, y[pair, feature], n[pair], feature)
+    y = y[pair, feature]
+    kept = _first(pair, y, tie[:, 0, 0])
+    pair, feature, y = pair[kept], feature[kept], y[kept]
+    normal = n[pair]
+    height = np.vecdot(y - top[pair, 0], normal)
+    return Points(pair, y - height[:, None] * normal, y, normal, feature)
 
 
 def _incident(inc: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """The polygon of the other one that looks at the reference, with its normal; a segment or a point is its own polygon."""
-    if inc.normals.shape[1] == 0:
-        return inc.points, None
-    rows = np.arange(len(n))
-    _, face = _facing(inc, -n)
-    return inc.points[rows[:, None], inc.loops[rows, face]], inc.normals[rows, face]
+    return (inc.points, None) if inc.normals.shape[1] == 0 else _face(inc, _facing(inc, -n)[1])
 
 
 def _crossings(top: np.ndarray, incident: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,13 +178,11 @@ def _crossings(top: np.ndarray, incident: np.ndarray, n: np.ndarray) -> tuple[np
     return points, (usable & (s > 0) & (s < 1) & (t > 0) & (t < 1)).reshape(k, -1)
 
 
-def _first(points: np.ndarray, mask: np.ndarray, tie: np.ndarray) -> np.ndarray:
-    """Which points have no earlier one at the same place."""
-    same = np.abs(points[:, :, None, :] - points[:, None, :, :]).max(axis=-1) <= tie[:, :, None]
-    return ~(same & _earlier(points.shape[1]) & mask[:, None, :]).any(axis=2)
-
-
-@cache
-def _earlier(count: int) -> np.ndarray:
-    """[i, j]: j stands before i."""
-    return np.tri(count, k=-1, dtype=bool)
+def _first(pair: np.ndarray, points: np.ndarray, tie: np.ndarray) -> np.ndarray:
+    """Which points [m, 3] have no earlier one of their pair at the same place; those of a pair stand together."""
+    count = np.bincount(pair, minlength=len(tie))
+    place = np.arange(len(pair)) - (count.cumsum() - count)[pair]  # of each among those of its pair
+    table = np.full((len(tie), int(count.max(initial=0)), 3), np.inf)
+    table[pair, place] = points
+    same = np.abs(table[pair] - points[:, None]).max(axis=2) <= tie[pair][:, None]
+    return (~(same & (np.arange(table.shape[1]) < place[:, None])).any(axis=1)).nonzero()[0]

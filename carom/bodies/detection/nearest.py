@@ -7,6 +7,7 @@ import numpy as np
 from carom.bodies.detection.geometry import Group
 from carom.bodies.quaternions import crossing, lengths
 
+ANYWHERE = np.array([0.0, 1.0, 0.0])  # the way out of a point that is in the middle
 TIE = 1e-10  # relative to the size: a corner over a face is preferred to edges that are as near
 
 
@@ -98,7 +99,7 @@ def _across(u: np.ndarray, v: np.ndarray) -> np.ndarray:
         length = np.linalg.norm(product)
         if length > 1e-12:  # parallel to rounding
             return product / length
-    return np.array([0.0, 1.0, 0.0])
+    return ANYWHERE
 
 
 def _closest(p: np.ndarray, u: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

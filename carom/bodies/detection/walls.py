@@ -58,17 +58,17 @@ def _plane(wall: Single, placement: Placement) -> tuple[np.ndarray, float]:
 def _polytopes(wall: Single, placement: Placement, number: int, movable: np.ndarray, margin: np.ndarray) -> WallPoints | None:
     """Of the group with this number; None where nothing is near."""
     group = placement.geometry.groups[number]
-    bodies, pieces, middle = group.bodies, group.pieces, placement.x[group.bodies]
+    bodies, pieces, middle = group.bodies, group.pieces, placement.x.take(group.bodies, 0)
     flat = isinstance(wall.shape, HalfSpace)  # one plane for all
     normal, height = _plane(wall, placement) if flat else _surface(wall, placement, middle)
-    limit = margin[bodies]
-    lowest = (middle @ normal if flat else np.vecdot(middle, normal)) - height - group.bound
+    limit = margin.take(bodies)
+    lowest = (middle.dot(normal) if flat else np.vecdot(middle, normal)) - height - group.bound
     near = (placement.geometry.over(wall, number, movable) & (lowest < limit)).nonzero()[0]
     if len(near) == 0:
         return None
-    points, radius, limit = placement.corners[number][near], group.radius[near][:, None], limit[near][:, None]
+    points, radius, limit = placement.corners[number].take(near, 0), group.radius.take(near)[:, None], limit.take(near)[:, None]
     if flat:
-        gap = points @ normal - (height + radius)
+        gap = points.dot(normal) - (height + radius)
     else:
         gap = np.vecdot(points, normal[near][:, None]) - (height[near][:, None] + radius)
     row, corner = (gap < limit).nonzero()
@@ -76,7 +76,7 @@ def _polytopes(wall: Single, placement: Placement, number: int, movable: np.ndar
         return None
     normals = normal[None].repeat(len(row), axis=0) if flat else normal[near[row]]
     point = points[row, corner] if group.sharp else points[row, corner] - radius[row] * normals
-    return WallPoints(pieces[near[row]], corner, point, normals, gap[row, corner])
+    return WallPoints(pieces.take(near.take(row)), corner, point, normals, gap[row, corner])
 
 
 def _smooth(wall: Single, placement: Placement, single: Single, margin: np.ndarray) -> WallPoints:
