@@ -6,11 +6,13 @@ with Nesterov's β, which starts again from zero whenever a step points against 
 grows when a step shows that it does not. One product with Â an iteration: Âw is made of those before.
 """
 
+import math
+
 import numpy as np
 
 from carom.numerics.friction import cones
 from carom.numerics.friction.interior import Iterate
-from carom.numerics.friction.scaled import Scaled, join
+from carom.numerics.friction.scaled import Scaled
 
 LOOKS = 25  #       iterations between two looks at the certificate
 ROUNDING = 1e-13  # of Âw: what a step shows of ℓ below this is noise
@@ -19,23 +21,25 @@ ROUNDING = 1e-13  # of Âw: what a step shows of ℓ below this is noise
 def projected_gradient(scaled: Scaled, x: np.ndarray, tolerance: float, max_iterations: int) -> Iterate:
     """(12) from x; the iterate with the best certificate among those looked at."""
     bound = largest_value(scaled)
-    last, momentum, iteration = x, 1.0, 0
-    rate = last_rate = scaled.apply(x)  # Âx
+    momentum, iteration = 1.0, 0
+    rate = scaled.apply(x)  # Âx
+    step, change = np.zeros_like(x), np.zeros_like(x)  # xⁿ − xⁿ⁻¹, and Â times that
     best, least = x, scaled.residual(x)
     for iteration in range(1, max_iterations + 1):
-        following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        following = 0.5 * (1 + math.sqrt(1 + 4 * momentum**2))
         ahead = (momentum - 1) / following
-        w, rate_ahead = x + ahead * (x - last), rate + ahead * (rate - last_rate)
+        w, rate_ahead = x + ahead * step, rate + ahead * change
         new = _projected(scaled, w, rate_ahead + scaled.q, bound)
         new_rate = scaled.apply(new)
         move, moved = new - w, new_rate - rate_ahead
-        noise = ROUNDING * np.sqrt((move @ move) * (new_rate @ new_rate))
-        if move @ moved > 1.01 * bound * (move @ move) + noise:
+        length = move @ move
+        noise = ROUNDING * math.sqrt(length * (new_rate @ new_rate))
+        if move @ moved > 1.01 * bound * length + noise:
             bound *= 2
             continue
-        restart = move @ (new - x) < 0
-        last, x, momentum = x, new, 1.0 if restart else following
-        last_rate, rate = rate, new_rate
+        step, change = new - x, new_rate - rate
+        momentum = 1.0 if move @ step < 0 else following
+        x, rate = new, new_rate
         if iteration % LOOKS == 0:
             residual = scaled.residual(x)
             if residual < least:
@@ -46,9 +50,12 @@ def projected_gradient(scaled: Scaled, x: np.ndarray, tolerance: float, max_iter
 
 
 def _projected(scaled: Scaled, w: np.ndarray, z: np.ndarray, bound: float) -> np.ndarray:
-    points = scaled.split(w - z / bound)
-    points[0][:, 0] -= cones.norm(scaled.split(z)[0][:, 1:]) / bound
-    return join([cones.project(points[0]), cones.project(points[1]), points[2]])
+    points = w - z / bound
+    rough, smooth, _ = scaled.split(points)
+    rough[:, 0] -= cones.norm(scaled.split(z)[0][:, 1:]) / bound
+    rough[:] = cones.project(rough)
+    np.maximum(smooth, 0.0, out=smooth)
+    return points
 
 
 def largest_value(scaled: Scaled) -> float:

@@ -17,6 +17,7 @@ FIRST, SMALLEST, LARGEST = 1e-6, 1e-13, 1e3  #   λ
 MAX_STEPS = 60
 PATIENCE = 12  #                                 failures in a row
 LEAPS, LEAPS_IN_VAIN, LEAPING = 40, 12, 1e-8  #  steps that are always taken, those of them without progress, and their λ
+HELD = 0.1  #                                    the largest λ of such a step
 PARTS = (1.0, 0.5, 0.25, 0.1, 0.03)  #           of a step, in the order in which they are tried
 
 
@@ -48,17 +49,25 @@ def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, ma
 
 
 def leap(
-    scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = LEAPS, in_vain: int = LEAPS_IN_VAIN
+    scaled: Scaled,
+    x: np.ndarray,
+    tolerance: float,
+    rho: float = 1.0,
+    max_steps: int = LEAPS,
+    in_vain: int = LEAPS_IN_VAIN,
+    slope: float = 0.0,
 ) -> Iterate:
     """(11) with a small λ from x, its steps taken whether they make F smaller or not, until the certificate is below the tolerance.
-    Where many contacts change their state at once F grows before it vanishes, and a method that forbids that stays where it is."""
+    Where many contacts change their state at once F grows before it vanishes, and a method that forbids that stays where it is.
+    λ is larger by ‖F‖ times the slope: impulses are not unique in a heap, and along those that may be added to others without
+    moving anything a step with a small λ is so long that contacts far from any change leave their cones."""
     best, least = x, scaled.residual(x)
     step, since = 0, 0
     while least > tolerance and step < max_steps and step - since < in_vain:
         step += 1
         F, p, z = natural_map(scaled, x, rho)
         try:
-            x = x + _newton(scaled, F, p, z, rho, LEAPING)
+            x = x + _newton(scaled, F, p, z, rho, min(LEAPING + slope * float(np.linalg.norm(F)), HELD))
         except Singular:
             break
         residual = scaled.residual(x)

@@ -21,6 +21,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from carom.numerics.friction import cones
+from carom.numerics.friction.in_bodies import Bodies, bodies_of
 from carom.numerics.friction.problem import FrictionProblem
 
 DENSE = 120  #           up to so many rows a dense factorisation is faster
@@ -29,6 +30,7 @@ FILLED = 60  #           entries of Â in a row, about, up to which it is formed
 ROWS = 1.0  #            rows per coordinate of bodies, up to which Newton's systems are solved in rows and not in bodies
 PIVOTS = 1e-3  #         relative to its column, in bodies: one off the diagonal costs fill (8 times the time), refinement little
 REFINEMENTS = 2
+EXACT, NEARLY = 1e-15, 1e-9  #  residuals of linear systems; in bodies steps are many, and each corrects the one before
 
 Groups = list[np.ndarray]  #   what belongs to contacts with friction, to those without, and to bilateral rows, one array each
 
@@ -83,10 +85,13 @@ class Scaled:
 
     def factorise(self, C: Groups, E: Groups | None) -> Callable[[np.ndarray], np.ndarray]:
         """A function that solves (6); E = None is the identity."""
+        enough = EXACT
         if isinstance(self.matrix, np.ndarray):
             approximate = _dense(diagonal(C).toarray() + (self.matrix if E is None else diagonal(E) @ self.matrix))
         elif E is None:
             approximate = self._solver(C, None, np.arange(len(self.q)))
+        elif self.bodies is not None:
+            approximate = self._in_bodies(C, E)
         else:
             approximate = self._of_acting(C, E)
 
@@ -94,7 +99,7 @@ class Scaled:
             rates = self.apply(dx)
             return multiply(C, self.split(dx)) + (rates if E is None else multiply(E, self.split(rates)))
 
-        return lambda b: _refined(approximate, product, b)
+        return lambda b: _refined(approximate, product, b, enough)
 
     def _of_acting(self, C: Groups, E: Groups):
         """Contacts that open, E = 0, are many in a pile: their dx is C⁻¹b, and the system that of the others."""
@@ -135,6 +140,24 @@ class Scaled:
             return start - D @ (H.T @ solve(H @ start))
 
         return backward
+
+    def _in_bodies(self, C: Groups, E: Groups):
+        """(7), block by block: contacts that open, E = 0, have no share in the matrix."""
+        inverse = _inverses(C)
+        D = [a @ b for a, b in zip(inverse, E, strict=True)]
+        known, solve = self.bodies.coordinates, _sparse(self.bodies.matrix(D), PIVOTS, "NATURAL")
+
+        def backward(b):
+            start = multiply(inverse, self.split(b))
+            dv = np.empty(len(known))
+            dv[known] = solve((self.H @ start)[known])
+            return start - multiply(D, self.split(self.H.T @ dv))
+
+        return backward
+
+    @cached_property
+    def bodies(self) -> Bodies | None:
+        return None if self.H is None else bodies_of(self.H, self.problem.mass, self.counts, self.columns)
 
     @cached_property
     def _by_rows(self) -> sparse.csr_matrix:
@@ -212,22 +235,22 @@ def _dense(matrix: np.ndarray):
     return lambda b: linalg.lapack.dgetrs(lu, pivots, b)[0]
 
 
-def _sparse(matrix, pivots: float = 0.1):
+def _sparse(matrix, pivots: float = 0.1, order: str = "MMD_AT_PLUS_A"):
     """Pivots stay on the diagonal unless they are small: the pattern is symmetric and its order is chosen for that."""
     try:
-        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=pivots, options={"SymmetricMode": True})
+        factors = splu(matrix.tocsc(), permc_spec=order, diag_pivot_thresh=pivots, options={"SymmetricMode": True})
     except RuntimeError as error:
         raise Singular from error
     return factors.solve
 
 
-def _refined(approximate, product, b):
+def _refined(approximate, product, b, enough: float):
     """The solution, its residual solved for again while that makes it smaller."""
     x = approximate(b)
     rest = b - product(x)
     size = np.linalg.norm(rest)
     for _ in range(REFINEMENTS):
-        if size <= 1e-15 * np.linalg.norm(b):
+        if size <= enough * np.linalg.norm(b):
             break
         better = x + approximate(rest)
         rest = b - product(better)

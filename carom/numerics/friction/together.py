@@ -16,7 +16,9 @@ from carom.numerics.friction.scaled import Scaled, scale_problem
 
 TURNS = ((100, leap), (200, search))  #  iterations of (12), and the Newton steps after them
 NEAR = 1e-7  #                           a certificate with which (12) stops: the rest is Newton's
-IN_VAIN = 5  #                           Newton steps without progress
+IN_VAIN = 5
+SLOPE = 10.0
+EXTRA = {leap: dict(slope=SLOPE)}
 ABOVE, MIDDLE = (1e-3, 0.1, 1.0), 0.1  # heights of paths above what was found, and of one from the middle of the cones
 GOAL, SMALLER = (
     1e-3,
@@ -36,7 +38,7 @@ def solve_together(problem: FrictionProblem, start: np.ndarray | None, tolerance
             if least <= tolerance:
                 break
             x, taken = projected_gradient(scaled, x, max(NEAR, tolerance), steps)
-            x, more = newton(scaled, x, tolerance, in_vain=IN_VAIN)  # never worse than what it began with
+            x, more = newton(scaled, x, tolerance, in_vain=IN_VAIN, **EXTRA.get(newton, {}))  # never worse than what it began with
             least, iterations = scaled.residual(x), iterations + taken + more
     return Iterate(scaled.impulses(x), iterations)
 
@@ -50,7 +52,7 @@ def solve_hard(problem: FrictionProblem, start: np.ndarray, tolerance: float) ->
         for height in (*((LONG,) if len(begin) > MANY else ()), *ABOVE, None):
             if height == LONG:
                 begin, iterations = projected_gradient(scaled, begin, max(NEAR, tolerance), LONG)
-                found = leap(scaled, begin, tolerance)
+                found = leap(scaled, begin, tolerance, slope=SLOPE)
             else:
                 found = _path(scaled, centre(scaled, MIDDLE) if height is None else lifted(scaled, begin, height), tolerance)
             iterations += found.iterations
@@ -71,11 +73,11 @@ def _path(scaled: Scaled, begin: tuple[np.ndarray, np.ndarray], tolerance: float
             here, least, since = x, residual, iteration
         if residual <= goal:
             goal = SMALLER * residual
-            tried = leap(scaled, x, tolerance, in_vain=IN_VAIN)
+            tried = leap(scaled, x, tolerance, in_vain=IN_VAIN, slope=SLOPE)
             taken += tried.iterations
             if scaled.residual(tried.x) <= tolerance:
                 return Iterate(tried.x, taken)
         if iteration >= MOST or iteration - since > PATIENCE:
             break
-    tried = leap(scaled, here, tolerance, in_vain=IN_VAIN)
+    tried = leap(scaled, here, tolerance, in_vain=IN_VAIN, slope=SLOPE)
     return Iterate(tried.x, taken + tried.iterations)
