@@ -88,8 +88,9 @@ def _hashed() -> tuple[Any, str]:
 
 def options() -> list[tuple[str, str]]:
     """Of JAX, as they hold here: `with jax.enable_x64(False)` counts."""
-    names = [name for name in jax.config.values if not any(part in name for part in WITHOUT_EFFECT)]
-    return [(name, repr(getattr(jax.config, name, jax.config.values[name]))) for name in sorted(names)]
+    values = jax.config.values  # a dict that is made anew each time
+    names = [name for name in values if not any(part in name for part in WITHOUT_EFFECT)]
+    return [(name, repr(getattr(jax.config, name, values[name]))) for name in sorted(names)]
 
 
 def contexts() -> list[str]:

@@ -26,10 +26,9 @@ from carom.running.progress import Bar
 from carom.system.system import System
 
 LONGEST_CHUNK = 1 << 17  # steps
-SHORT_CHUNK = 1 << 12
-LARGEST_CHUNK = (
-    1 << 20
-)  # numbers in the states of a chunk: buffers beyond 32 MiB would be fresh memory, page by page, in every chunk
+SHORTER_CHUNKS = (1 << 12, 1 << 15)
+# Numbers in the states of a chunk: buffers beyond 32 MiB would be fresh memory, page by page, in every chunk.
+LARGEST_CHUNK = 1 << 20
 FEWEST = 8  # steps of a chunk, however large: what a chunk costs beside them is that of several steps
 CONTACT_ROWS = SMALL  # of contacts that take part in a step, to begin with: as many as fit into a kernel
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
@@ -296,12 +295,11 @@ def _contact_rows(problem: Problem) -> int:
 
 
 def _chunk_length(total: int, n: int) -> int:
-    """One of two, for short runs and for long ones, so that another number of steps is not another compilation; with a bounded
-    number of entries (a beam has hundreds of coordinates)."""
+    """One of three, so that another number of steps is rarely another compilation, and a run of 20,000 steps does not wait for the
+    memory of 131,072; with a bounded number of entries (a beam has hundreds of coordinates)."""
     longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
     longest = max(longest, min(512, 1 << max(1, LARGEST_CHUNK // n).bit_length() - 1), FEWEST)
-    short = min(SHORT_CHUNK, longest)
-    return short if total <= short else longest
+    return next((length for length in SHORTER_CHUNKS if total <= length <= longest), longest)
 
 
 class _Interrupt:

@@ -11,6 +11,7 @@ from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
 from carom.system.system import System
+from carom.xla.linear_pair import stacked
 
 NEGLIGIBLE = 2.0**22  # bytes that are there wherever Python runs: nobody is asked how many are free
 
@@ -160,21 +161,16 @@ def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **num
 
 
 def _floats(value: Any) -> Any:
-    """As an array. Outside of `jit` each operation of JAX on a number that it differentiates is a program of its own, forwards and
-    backwards: a list of such numbers is one."""
+    """As an array. Outside of `jit` each operation of JAX while it differentiates is a program of its own, compiled in every
+    process: what need not be one is none."""
     if isinstance(value, (list, tuple)) and any(isinstance(x, jax.core.Tracer) for x in value):
-        return _stacked(*value) if all(np.ndim(x) == 0 for x in value) else jax.numpy.asarray(value, float)
+        return stacked(*value) if all(np.ndim(x) == 0 for x in value) else jax.numpy.asarray(value, float)
     if isinstance(value, jax.Array):
         return value if value.dtype == float and not value.weak_type else jax.numpy.asarray(value, float)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         return jax.numpy.asarray(value, float)  # or its error
-    return jax.numpy.asarray(array.astype(float))
-
-
-@jax.jit
-def _stacked(*numbers: Any) -> jax.Array:
-    return jax.numpy.stack([jax.numpy.asarray(x, float) for x in numbers])
+    return jax.device_put(array.astype(float))
 
 
 def check_ensemble(system: Any, method: Any, dtype: Any, each: Any, **numbers: Any) -> None:

@@ -1,4 +1,5 @@
-"""Functions that behave otherwise under a transformation: a fast form that `vmap` must not see, a linear map with its transpose.
+"""Functions that behave otherwise under a transformation: a fast form that `vmap` must not see, a linear map with its transpose, a
+vector of numbers.
 
 **Relies on** `jax.custom_batching.custom_vmap`, and on the three tables of rules that JAX documents for primitives of one's own
 (`jax.interpreters`: `ad`, `batching`, `mlir`).
@@ -95,6 +96,39 @@ def _batch(args, axes, *, forward, backward, tree, count, shapes, inputs, given)
     pair = {"forward": over(forward), "backward": over(backward), "tree": tree, "count": count, "given": given}
     out = _pair.bind(*front[:count], *tangent, **pair, shapes=shapes, inputs=inputs)
     return out, [0] * len(out)
+
+
+def stacked(*numbers: Any) -> Any:
+    """A vector of numbers, some of which JAX is tracing. Where these are known, as they are under `jax.grad` alone, neither the
+    vector nor its derivative is a program to be compiled."""
+    moving = [i for i, x in enumerate(numbers) if isinstance(x, jax.core.Tracer)]
+    if any(numbers[i].dtype != float for i in moving):
+        return jnp.stack([jnp.asarray(x, float) for x in numbers])
+
+    def filled(some: Sequence[Any], rest: Sequence[Any]) -> Any:
+        whole = list(rest)
+        for i, x in zip(moving, some, strict=True):
+            whole[i] = x
+        if any(isinstance(x, jax.core.Tracer) for x in whole):
+            return jnp.stack([jnp.asarray(x, float) for x in whole])
+        return jax.device_put(np.array([float(x) for x in whole]))
+
+    def pull(_: Any, cotangents: list[Any]) -> list[Any]:
+        known = not isinstance(cotangents[0], jax.core.Tracer)
+        vector = np.asarray(cotangents[0]) if known else cotangents[0]
+        return [jax.device_put(vector[i]) if known else vector[i] for i in moving]
+
+    @jax.custom_jvp
+    def vector(*some):
+        return filled(some, numbers)
+
+    @vector.defjvp
+    def _(some, changes):
+        out = filled(some, numbers)
+        push = lambda _, changes: [filled(changes, [0.0] * len(numbers))]  # noqa: E731
+        return out, linear_pair(push, pull, [], [x if hasattr(x, "dtype") else np.asarray(x) for x in changes], [out])[0]
+
+    return vector(*(numbers[i] for i in moving))
 
 
 _pair.def_impl(_apply)  # with numbers: the functions are programs of their own

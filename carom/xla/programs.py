@@ -25,7 +25,8 @@ from carom.xla.machine import cache_root, environment, processor
 
 LOADED = time.time()  # when this process began to load carom
 LARGEST = 512 * 2**20  # bytes
-WORTH_KEEPING = 0.02  # seconds of compilation: less than that is not much more than reading a file
+WORTH_KEEPING = 0.004  # seconds of compilation: less than that is not much more than reading a file
+LOOK = 2.5e-5  # seconds for each program that lies there already, when one is written: JAX looks at all of them for the least used
 # XLA writes a fused loop as code in two ways. The newer one takes twice as long to compile, and what the loops of small systems
 # become runs no faster (measured: Hybrid, slider-crank, woodpecker).
 SMALL_LOOPS = {"xla_cpu_use_fusion_emitters": False}
@@ -157,10 +158,15 @@ def _own_folder() -> ProgramCache:
         return ProgramCache(None, f"{folder} cannot be written to")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     _unless_set("jax_compilation_cache_max_size", LARGEST)
-    _unless_set("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+    _unless_set("jax_persistent_cache_min_compile_time_secs", worth_keeping(folder))
     if any(feature.startswith("avx512") for feature in processor().features):
         quiet_loader()
     return ProgramCache(folder, "carom's own", own=True)
+
+
+def worth_keeping(folder: Path) -> float:
+    """Seconds of compilation from which on a program is written: not where writing it would take longer."""
+    return max(WORTH_KEEPING, LOOK * sum(name.endswith("-cache") for name in os.listdir(folder)))
 
 
 def _unless_set(option: str, value: float) -> None:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from carom.xla.linear_pair import linear_pair, unless_batched
+from carom.xla.linear_pair import linear_pair, stacked, unless_batched
 
 MATRIX = jnp.asarray([[2.0, 1.0, 0.0], [0.0, -1.0, 3.0]])
 
@@ -104,3 +104,42 @@ def test_a_cotangent_that_is_zero_is_none():
     mapped = jax.vmap(jax.grad(lambda x: both(x)[0]))(jnp.arange(3.0))
     assert np.array_equal(mapped, [2.0, 2.0, 2.0])
     assert jax.jvp(lambda x: both(x)[1], (jnp.asarray(1.5),), (jnp.asarray(1.0),))[1] == 3
+
+
+class TestNumbersAsAVector:
+    """`stacked` is what it is under every transformation, and under `jax.grad` alone nothing is compiled for it."""
+
+    @staticmethod
+    def _of(x, y):
+        return stacked(x, 2.0, y, x)
+
+    def test_values_and_slopes(self):
+        exact = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        for transform in (jax.jacfwd, jax.jacrev):
+            for jit in (lambda f: f, jax.jit):
+                found = np.stack(jit(transform(self._of, argnums=(0, 1)))(0.3, -0.7), axis=1)
+                assert np.array_equal(found, exact)
+        assert np.array_equal(jax.jit(self._of)(0.3, -0.7), [0.3, 2.0, -0.7, 0.3])
+
+    def test_mapped(self):
+        x, y = np.array([0.3, 0.4]), np.array([-0.7, 0.1])
+        assert np.array_equal(jax.vmap(self._of)(x, y), np.stack([x, 2 + 0 * x, y, x], axis=1))
+        weights = jnp.asarray([1.0, 10.0, 100.0, 1000.0])
+        slope = jax.vmap(jax.grad(lambda x, y: self._of(x, y) @ weights, argnums=(0, 1)))(x, y)
+        assert np.array_equal(slope, [[1001.0, 1001.0], [100.0, 100.0]])  # whole numbers: exact
+
+    def test_second_derivatives(self):
+        curved = lambda x: jnp.sum(self._of(x, 1.0) ** 3)  # noqa: E731
+        assert float(jax.grad(jax.grad(curved))(0.5)) == pytest.approx(2 * 6 * 0.5, rel=1e-15)  # 2 x³ + const
+
+    def test_whole_numbers_and_short_ones(self):
+        found = jax.jit(stacked)(jnp.asarray(3), jnp.asarray(0.5, jnp.float32))
+        assert found.dtype == float and np.array_equal(found, [3.0, 0.5])
+
+    @pytest.mark.parametrize("make, programs", [(stacked, False), (lambda *x: jnp.stack([*map(jnp.asarray, x)]), True)])
+    def test_nothing_is_compiled_for_a_gradient(self, make, programs, caplog):
+        jax.clear_caches()
+        with jax.log_compiles():
+            _, pull = jax.vjp(lambda x, y: make(x, 2.0, y), 0.25, 0.5)
+            pull(np.array([1.0, 10.0, 100.0]))
+        assert bool([line for line in caplog.messages if line.startswith("Compiling")]) == programs

@@ -131,3 +131,11 @@ class TestTheLoaderIsQuiet:
             "    p.keep_programs(); print(len(quiet))\n"
         )
         assert run(code, CAROM_CACHE_DIR=str(tmp_path)).stdout.split() == ["0", "1"]
+
+
+def test_a_program_is_kept_where_writing_it_takes_less_than_compiling(tmp_path):
+    assert programs.worth_keeping(tmp_path) == programs.WORTH_KEEPING
+    for i in range(400):
+        (tmp_path / f"jit_f-{i}-cache").touch()
+        (tmp_path / f"jit_f-{i}-atime").touch()
+    assert programs.worth_keeping(tmp_path) == 400 * programs.LOOK > programs.WORTH_KEEPING
