@@ -162,6 +162,13 @@ def _misfit(signature: inspect.Signature, name: str, hidden: int, args: tuple[An
     return f"{name} needs {' and '.join(missing)}: it takes {', '.join(known)}"
 
 
+def real(value: Any) -> float:
+    """One number, and no text that Python would read as one."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{value!r} is a text")
+    return float(value)
+
+
 def floats(value: Any) -> Any:
     """An array of what a person handed over as numbers, a copy in float64. TypeError where it is none: numpy would read texts and
     spans of time as numbers, and take the real part of complex ones."""

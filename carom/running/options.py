@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.calls import floats, must_be
+from carom.calls import floats, must_be, real
 from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
@@ -59,7 +59,7 @@ def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "
 def number(value: Any, name: str) -> float:
     """A finite number."""
     try:
-        result = float(value)
+        result = real(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a finite number; got {value!r}") from error
     if not np.isfinite(result):
@@ -70,7 +70,7 @@ def number(value: Any, name: str) -> float:
 def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
     check_untraced(dt=dt, num_steps=num_steps)
     try:
-        step = float(dt)
+        step = real(dt)
     except (TypeError, ValueError) as error:
         one = f"dt must be a positive number; got {dt!r}"
         raise InputError(one + ("" if np.ndim(dt) == 0 else "; steps of different length are for carom.solve")) from error
