@@ -168,7 +168,7 @@ def _floats(value: Any) -> Any:
         return value if value.dtype == float and not value.weak_type else jax.numpy.asarray(value, float)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
-        return jax.numpy.asarray(value, float)  # or its error
+        return jax.numpy.asarray(floats(value))  # or its error
     return jax.numpy.asarray(array.astype(float))
 
 

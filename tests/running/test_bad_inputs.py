@@ -475,6 +475,7 @@ TRACED = {
 }  # fmt: skip
 
 MANY = {
+    "rollout from texts": (lambda: pure(q0=["0.0", "1.0"]), "q0 must be a list of numbers"),
     "a number": (lambda: many(q0s=1.0), r"q0s must have the shape \[lanes, coordinates\]"),
     "texts": (lambda: many(q0s=[["a", "b"]]), "q0s must be an array of numbers, one row per lane"),
     "lanes that do not agree": (lambda: many(q0s=np.ones((3, 2)), v0s=np.zeros((2, 2))), "v0s has 2 rows; there are 3 lanes"),
