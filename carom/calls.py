@@ -162,13 +162,20 @@ def _misfit(signature: inspect.Signature, name: str, hidden: int, args: tuple[An
     return f"{name} needs {' and '.join(missing)}: it takes {', '.join(known)}"
 
 
+def real(value: Any) -> float:
+    """One number, and no text that Python would read as one."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{value!r} is a text")
+    return float(value)
+
+
 def floats(value: Any) -> Any:
     """An array of what a person handed over as numbers, a copy in float64. TypeError where it is none: numpy would read texts and
-    spans of time as numbers, and take the real part of complex ones."""
+    spans of time as numbers, None as one that is not, and take the real part of complex ones."""
     import numpy as np
 
     given = np.asarray(value)
-    texts = given.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in given.flat)
+    texts = given.dtype.kind == "O" and any(entry is None or isinstance(entry, (str, bytes)) for entry in given.flat)
     if given.dtype.kind in "USMmc" or texts:
         raise TypeError(f"{given.dtype} is not a number")
     return np.array(given, dtype=float)

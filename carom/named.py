@@ -38,6 +38,11 @@ class Named(eqx.Module):
         loose = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) and p.default is p.empty]
         if loose:
             raise InputError(f"{role} takes {loose[0]} by position; it is called by name: ask for {', '.join(known)}")
+        open_ended = [p for p in parameters if p.kind is p.VAR_KEYWORD]
+        if open_ended and len(parameters) == 1:
+            raise InputError(
+                f"{role} takes {open_ended[0]}: it is called with what it asks for by name: ask for {', '.join(known)}"
+            )
         wanted = tuple(p.name for p in parameters if p.default is inspect.Parameter.empty and p.kind is not p.VAR_KEYWORD)
         for name in wanted:
             if name not in known:

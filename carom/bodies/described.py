@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.shapes.shape import Mass, Placed, numbers, together, vector
+from carom.calls import real
 from carom.errors import InputError
 from carom.running.options import whole
 
 
 def number(value: Any, what: str) -> float:
     try:
-        number = float(value)
+        number = real(value)
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from carom.calls import public
+from carom.calls import public, real
 from carom.errors import InputError
 from carom.named import Named
 
@@ -184,7 +184,7 @@ def _coefficient(value: Any, what: str, where: str, upper: float | None, of_spee
     if callable(value):
         return Named(value, ("params", "speed") if of_speed else ("params",), what)
     try:
-        number = float(value)
+        number = real(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: {what} must be a number or a function of params; got {value!r}") from error
     if not number >= 0 or (upper is not None and number > upper):

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.calls import floats, must_be
+from carom.calls import floats, must_be, real
 from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
@@ -60,7 +60,7 @@ def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "
 def number(value: Any, name: str) -> float:
     """A finite number."""
     try:
-        result = float(value)
+        result = real(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a finite number; got {value!r}") from error
     if not np.isfinite(result):
@@ -71,7 +71,7 @@ def number(value: Any, name: str) -> float:
 def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
     check_untraced(dt=dt, num_steps=num_steps)
     try:
-        step = float(dt)
+        step = real(dt)
     except (TypeError, ValueError) as error:
         one = f"dt must be a positive number; got {dt!r}"
         raise InputError(one + ("" if np.ndim(dt) == 0 else "; steps of different length are for carom.solve")) from error
@@ -169,7 +169,7 @@ def _floats(value: Any) -> Any:
         return value if value.dtype == float and not value.weak_type else jax.numpy.asarray(value, float)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
-        return jax.numpy.asarray(value, float)  # or its error
+        return jax.numpy.asarray(floats(value))  # or its error
     return jax.device_put(array.astype(float))
 
 

@@ -193,7 +193,7 @@ def check_signs(system: System, params: Any, q: np.ndarray, t: float, names: tup
         directions = directions / np.where(length > 0, length, 1.0)
         around = gaps(zero + (scale * REACHES[:, None, None] * directions).reshape(-1, dim), face)
         # 1e-12: where Newton's method, which halves the way to a double zero, ends; a near miss of more is no zero.
-        if abs(gaps(zero[None], face)[0]) <= 1e-12 * scale and np.all(around >= 0):
+        if abs(gaps(zero[None], face)[0]) <= 1e-12 * scale and not np.any(around < 0):
             contact = int(owner[face])
             where = np.array2string(zero if system.space else q + zero, precision=6, separator=", ", suppress_small=True)
             raise InputError(

@@ -72,6 +72,8 @@ def solve(
     method = renewed(method)
     if not isinstance(name, str):
         raise InputError(f"name must be a text; got {name!r}")
+    if shape is not None and not callable(shape):
+        raise InputError(f"shape must be a function of any of q, t, params that returns the parts of a picture; got {shape!r}")
     grid = time_grid(dt, num_steps, t0)
     step, total = grid.step, grid.total
     stops_of(stop)

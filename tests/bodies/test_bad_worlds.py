@@ -56,6 +56,12 @@ def solve(method=None, **more):
 
 RUNS = {
     "dt text": (lambda: run("a"), "dt, the length of all steps, must be a finite number; got 'a'"),
+    "dt a number as text": (lambda: run("0.01"), "dt, the length of all steps, must be a finite number; got '0.01'"),
+    "mass a number as text": (lambda: add(mass="1.0"), "must be a finite number; got '1.0'"),
+    "position of texts": (lambda: add(position=("0", "0", "1")), "the position of .* must be 3 finite numbers"),
+    "position of complex numbers": (lambda: add(position=np.array([0, 0, 1 + 1j])), "the position of .* must be 3 finite numbers"),
+    "gravity of texts": (lambda: carom.World(gravity=("0", "0", "-9.81")), "gravity must be 3 finite numbers"),
+    "a length as text": (lambda: shapes.Box("0.1", 1, 1), "Box: the length x must be a positive number; got '0.1'"),
     "dt None": (lambda: run(None), "dt.* must be a finite number; got None"),
     "dt a list": (lambda: run([0.1, 0.2]), "one number for all steps"),
     "dt NaN": (lambda: run(NAN), "dt.* must be a finite number"),

@@ -176,8 +176,11 @@ SYSTEMS = {
     "sliding velocity of mixed sizes": (lambda: carom.sliding_velocity([1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0], [0.0, 1.0]), "vectors of two entries and a number"),
     "rigid velocity of a point": (lambda: carom.rigid_velocity([0.0, 1.0], [0.0, 1.0]), "q with 7 entries and v with 6"),
     "a number as gap": (lambda: carom.Contact(1.0), "gap must be a function of q, t, params; got 1.0"),
+    "restitution as text": (lambda: carom.Contact(lambda q: q[1], "0.5"), "restitution must be a number or a function of params; got '0.5'"),
+    "any names at all": (lambda: carom.System(lambda **all: all["v"] @ all["v"]), r"lagrangian takes \*\*all: .*ask for q, v"),
     "a number as slip": (lambda: carom.Contact(lambda q: q[1], slip=1.0), "slip must be a function"),
     "a number as joint": (lambda: carom.Joint(1.0), "joint must be a function of q, t, params; got 1.0"),
+    "a number as shape": (lambda: solve(shape=3), "shape must be a function of any of q, t, params"),
     "a number as name": (lambda: carom.Contact(lambda q: q[1], name=1), "name of a contact must be a text; got 1"),
     "a text as obstacle": (lambda: carom.Contact(lambda q: q[1], obstacle="yes"), "obstacle must be True or False"),
     "a friction contact on lumped masses": (
@@ -197,6 +200,7 @@ METHODS = {
     "a composition of an asymmetric rule": (lambda: carom.Composition(carom.Left(), 4), "Left has order 1 and is not symmetric"),
     "gamma above 1": (lambda: carom.Gamma(1.2), r"γ must lie in \[0, 1\]"),
     "no stages": (lambda: carom.Galerkin(0), "at least one stage"),
+    "theta as text": (lambda: carom.MoreauJean("half"), r"theta must lie in \[0, 1\]; got 'half'"),
     "theta above 1": (lambda: carom.MoreauJean(1.5), r"theta must lie in \[0, 1\]"),
     "degree below 0": (lambda: carom.TimeDG(-1), "degree must be a whole number from 0 to 12"),
     "an unknown side": (lambda: carom.TimeDG(1, "x"), "side must be '-' or '\\+'"),
@@ -222,6 +226,8 @@ NUMBERS = {
     "q0 empty": (lambda: solve(q0=[], v0=[]), "q0 must be a vector"),
     "q0 ragged": (lambda: solve(q0=[[0.0], 1.0]), "q0 must be a list of numbers"),
     "q0 texts": (lambda: solve(q0=["a", 1]), "q0 must be a list of numbers"),
+    "dt a number as text": (lambda: solve(dt="0.01"), "dt must be a positive number; got '0.01'"),
+    "t0 a number as text": (lambda: solve(t0="1.0"), "t0 must be a finite number; got '1.0'"),
     "q0 numbers as texts": (lambda: solve(q0=["0.0", "1.0"]), "q0 must be a list of numbers"),
     "q0 an array of complex numbers": (lambda: solve(q0=np.array([1j, 1.0])), "q0 must be a list of numbers"),
     "q0 None": (lambda: solve(q0=None), "q0 must be a list of numbers|q0 must be a vector|finite"),
@@ -469,6 +475,7 @@ TRACED = {
 }  # fmt: skip
 
 MANY = {
+    "rollout from texts": (lambda: pure(q0=["0.0", "1.0"]), "q0 must be a list of numbers"),
     "a number": (lambda: many(q0s=1.0), r"q0s must have the shape \[lanes, coordinates\]"),
     "texts": (lambda: many(q0s=[["a", "b"]]), "q0s must be an array of numbers, one row per lane"),
     "lanes that do not agree": (lambda: many(q0s=np.ones((3, 2)), v0s=np.zeros((2, 2))), "v0s has 2 rows; there are 3 lanes"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.calls import floats, real
 from carom.errors import InputError
 
 
@@ -150,7 +151,7 @@ def said_orientation(dim: int) -> str:
 def vector(value: Any, dim: int, what: str) -> np.ndarray:
     """Two or three finite numbers as a vector of space."""
     try:
-        array = np.zeros(dim) if value is None else np.asarray(value, float)
+        array = np.zeros(dim) if value is None else floats(value)
     except (TypeError, ValueError):
         array = np.zeros(0)
     if array.shape != (dim,) or not np.all(np.isfinite(array)):
@@ -161,7 +162,7 @@ def vector(value: Any, dim: int, what: str) -> np.ndarray:
 def numbers(value: Any) -> np.ndarray:
     """An array of them; one that is not a number where it is something else."""
     try:
-        return np.asarray(value, float)
+        return floats(value)
     except (TypeError, ValueError):
         return np.full((), np.nan)
 
@@ -169,7 +170,7 @@ def numbers(value: Any) -> np.ndarray:
 def size(value: Any, what: str) -> float:
     """A positive, finite length."""
     try:
-        number = float(value)
+        number = real(value)
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and number > 0):

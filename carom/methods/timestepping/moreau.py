@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from carom.calls import public
+from carom.calls import public, real
 from carom.contact.laws import SIMULTANEOUS, Closed, friction_law, impact_impulse, law_without_gain
 from carom.errors import InputError
 from carom.methods.method import StepRecord
@@ -60,8 +60,12 @@ class MoreauJean(Timestepping):
     preserves = ("rest",)
 
     def __init__(self, theta: float = 0.5, *, simultaneous: str = "impulse"):
-        if not 0 <= theta <= 1:
-            raise InputError(f"theta must lie in [0, 1]; got {theta}")
+        try:
+            inside = 0 <= real(theta) <= 1
+        except (TypeError, ValueError):
+            inside = False
+        if not inside:
+            raise InputError(f"theta must lie in [0, 1]; got {theta!r}")
         if simultaneous not in SIMULTANEOUS:
             raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         self.theta, self.simultaneous = jnp.asarray(theta, float), simultaneous
