@@ -231,7 +231,12 @@ def test_importing_carom_loads_little():
 
 def test_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    first, rolling, bodies, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    three, first, rolling, bodies, gradients = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    seen = []
+    monkeypatch.setattr(carom.Solution, "view", lambda run: seen.append(run))  # nobody looks
+    exec(compile(three, "README.md", "exec"), {})
+    assert len(seen) == 1 and 50 < len(seen[0].impacts) < 200  # about 0.93 a second, whatever the rounding
+    assert float(capsys.readouterr().out) < 1e-13  # rounding, some hundred steps of it at impacts
     assert len(first.splitlines()) < 25
     exec(compile(first, "README.md", "exec"), {})
     said = capsys.readouterr().out

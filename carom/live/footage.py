@@ -114,10 +114,16 @@ class Footage:
         found += [self.points(piece, now).mean(axis=0) for piece in self.loose if own(piece)]
         return np.mean(found, axis=0)
 
-    def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """The corners of the part of space in which something moves."""
-        seen = [s.places[:, None] + np.array([[-1.0], [1.0]]) * np.max(np.abs(s.vertices)) for s in self.solids if s.body >= 0]
-        seen += [piece.points for piece in self.loose if piece.body >= 0]
+    def box(self, follow: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The corners of the part of space in which something moves; as seen by somebody who goes along with a body."""
+        away, both = np.zeros((len(self.t), 1, 3)), np.array([[-1.0], [1.0]])
+        if follow is not None:
+            own = lambda piece: piece.body >= 0 if follow < 0 else piece.body == follow  # noqa: E731
+            middles = [s.places for s in self.solids if own(s)] + [p.points.mean(axis=1) for p in self.loose if own(p)]
+            middle = np.mean(middles, axis=0)
+            away[:, 0, :2] = (middle - middle[0])[:, :2]  # up and down is seen
+        seen = [s.places[:, None] - away + both * np.max(np.abs(s.vertices)) for s in self.solids if s.body >= 0]
+        seen += [piece.points - away for piece in self.loose if piece.body >= 0]
         every = np.concatenate([points.reshape(-1, 3) for points in seen] or [np.zeros((1, 3))])
         every = every[np.all(np.isfinite(every), axis=1)]
         return every.min(axis=0), every.max(axis=0)

@@ -142,6 +142,7 @@ class Ground(ABC):
         while len(self.players) < len(self.takes):
             self.players.append(Player(self._seen(len(self.players)), speed, growing=True))
         self.players = self.players[: len(self.takes)]
+        self.player.beside = self.players[1:]
         self._show()
         playing = self.player.playing  # as it is now: somebody may have pressed Play while this was computed
         for player in self.players:

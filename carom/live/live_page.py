@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from carom.live.pacing import Pace
+from carom.live.pacing import Pace, next_beat
 from carom.live.panel import Films, Panel
 from carom.live.player import ALL, Player
 from carom.live.served import ServedPage
 from carom.live.stage import Stage
 
 CHARTS = 8  #  of the panel, a second
-FREE = 0.65  # of the width of a page: beside the panel
+FREE = 0.65  # of the width of a page: beside the panel,
+NARROW = 576  # if it has so many pixels
 SIDES = (-0.7, 0.3)  # where two stages stand, by their distance: the panel lies over the right of the page
 
 
@@ -62,8 +63,7 @@ class LivePage(ServedPage):
 
     def _look(self) -> None:
         """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
-        stage = self.stages[0]
-        low, high = stage.low, stage.high
+        low, high = self.player.footage.box(self.player.follow)
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
         if self.player.growing:  # nobody knows yet where it goes
             away = (1.0 if self.player.follow == ALL else 2.0) * away
@@ -124,18 +124,21 @@ class LivePage(ServedPage):
         if not names:
             self.stages[0].aside = np.zeros(3)
         elif not self._named:
+            middle = np.array([*(0.5 * (low + high))]) + np.array([0.5 * sum(SIDES) * gap, 0.0, 0.0])
             for client in self.server.get_clients().values():
                 with contextlib.suppress(AssertionError):  # it has not yet said where it looks from
-                    _step_back(client.camera, gap + wide)
+                    _step_back(client.camera, middle, gap + wide)
         self._named = names
 
     # -- the clock ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         last, charts = time.perf_counter(), 0.0
-        while not self._stop.wait(max(0.0, last + 1 / self.pace.rate - time.perf_counter())):
+        due = last
+        while not self._stop.wait(max(0.0, due - time.perf_counter())):
             now = time.perf_counter()
             passed, last = now - last, now
+            due = next_beat(due, now, self.pace.rate)
             try:
                 charts = self._beat(now, passed, charts)
             except Exception as error:  # a page that stands still without a word would be worse
@@ -147,8 +150,10 @@ class LivePage(ServedPage):
         """One frame; when the charts were drawn last."""
         for job in self.work:
             job(passed)
-        for player in self.cast():
-            player.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
+        first, *others = self.cast()
+        first.tick(min(passed, 0.25))  # after a long pause of the machine time does not leap
+        for other in others:  # whatever a hand does with the controls, it does with both
+            other.go_with(first, min(passed, 0.25))
         if not self.server.get_clients() and self.frames:
             return charts
         if self.pace.waiting(self.frames):
@@ -191,10 +196,15 @@ class LivePage(ServedPage):
         return f"<a live page of {self.player.footage.name!r}: {self.address}>"
 
 
-def _step_back(camera: Any, wide: float) -> None:
-    """So far that so much is seen; who stands far enough already stays."""
+def _step_back(camera: Any, middle: np.ndarray, wide: float) -> None:
+    """So far that so much is seen beside the panel, with `middle` in the middle of that; who stands far enough stays there."""
     there, eye = np.asarray(camera.look_at), np.asarray(camera.position)
-    seen = 2 * np.linalg.norm(eye - there) * np.tan(camera.fov / 2) * FREE * camera.image_width / max(camera.image_height, 1)
-    if seen < wide:
-        camera.position = there + (eye - there) * wide / seen
-        camera.look_at = there
+    free = FREE if camera.image_width >= NARROW else 1.0  # where the page is narrow the panel lies below
+    all_of_it = lambda away: 2 * away * np.tan(camera.fov / 2) * camera.image_width / max(camera.image_height, 1)  # noqa: E731
+    away = float(np.linalg.norm(eye - there))
+    far = max(away, away * wide / (free * all_of_it(away)))
+    ahead = (there - eye) / away
+    right = np.cross(ahead, camera.up_direction)
+    right = right / max(float(np.linalg.norm(right)), 1e-12)
+    aim = there + right * (float((middle - there) @ right) + 0.5 * (1 - free) * all_of_it(far))
+    camera.position, camera.look_at = aim - far * ahead, aim

@@ -13,6 +13,12 @@ SPARE = 1.25  #                 frames that are sent for each that is drawn: a p
 FORGOTTEN = 3.0  #              seconds without a word: gone, or hidden behind another window
 
 
+def next_beat(due: float, now: float, rate: float) -> float:
+    """When a frame is due after one that was due at `due` and came at `now`. Threads wake up late, by some tenths of a millisecond:
+    counted from when they came, sixty frames a second would be fifty-nine. What was missed altogether is not made up for."""
+    return max(due + 1 / rate, now)
+
+
 class Pace:
     def __init__(self) -> None:
         self.rate = FASTEST

@@ -37,6 +37,7 @@ class Panel:
         self.gui, self.player, self.films = gui, player, films
         self.forces = True
         self.busy: Callable[[], bool] = lambda: False  # something that was asked for is being computed
+        self.news: Callable[[], str] = lambda: ""  #     how far that is
         self._shown: tuple[Any, ...] = ()
         self.status = gui.add_text("status", "", disabled=True, multiline=True, order=0)
         with gui.add_folder("time", order=1):
@@ -145,12 +146,13 @@ class Panel:
         if self.time.max < player.end or self.time.min > player.start:
             self.time.min, self.time.max = player.start, player.end
         computing = player.waiting or self.busy()
-        state = (player.now, player.footage, player.playing, computing)
+        news = self.news()
+        state = (player.now, player.footage, player.playing, computing, news)
         if state == self._shown:
             return
         self._shown = state
         self.time.value = float(np.clip(player.now, self.time.min, self.time.max))
-        note = "" if player.footage.ok else f"failed: {player.footage.message}\n"
+        note = f"failed: {player.footage.message}\n" if not player.footage.ok else f"{news}\n" if news else ""
         text = f"{note}t = {player.now:.4f}{' (computing …)' if computing else ''}\n{player.words()}"
         if self.status.value != text:
             self.status.value = text

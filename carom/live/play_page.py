@@ -169,8 +169,10 @@ def names_of_both(ground: Ground) -> tuple[str, str]:
 def energies(ground: Ground) -> Curves:
     """The energies of two takes at the times of the first."""
     one, two = (player.footage.curves[0] for player in ground.players[:2])
-    y = np.interp(one.t, two.t, two.lines["energy"])
-    return Curves("energy of both", one.t, dict(zip(names_of_both(ground), (one.lines["energy"], y), strict=True)))
+    both = slice(*np.searchsorted(one.t, [two.t[0] - 1e-12, two.t[-1] + 1e-12]))  # what there is of both
+    both = both if both.stop > both.start else slice(0, 1)
+    y = np.interp(one.t[both], two.t, two.lines["energy"])
+    return Curves("energy of both", one.t[both], dict(zip(names_of_both(ground), (one.lines["energy"][both], y), strict=True)))
 
 
 def _send(event: Any, name: str, content: bytes) -> None:

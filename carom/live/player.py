@@ -30,6 +30,7 @@ class Player:
     follow: int | None = None  #           the body that the view goes with, or ALL
     growing: bool = False  #               more footage is on its way: the end is not the end
     thrift: float = field(default=THRIFT, init=False)
+    beside: "list[Player]" = field(default_factory=list, init=False, repr=False)  # those that show the same moments of other runs
     _glow: float = field(default=0.0, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
@@ -47,6 +48,11 @@ class Player:
         return float(self.footage.t[-1])
 
     @property
+    def edge(self) -> float:
+        """Up to where it can be played now: of those that are side by side none runs ahead of what there is of the other."""
+        return min([self.end, *(other.end for other in self.beside if other.growing)])
+
+    @property
     def struck(self) -> bool:
         """Whether an impact is to be seen now."""
         return self._glow > 0 or bool(np.any(self.footage.hits == self.now))
@@ -54,7 +60,7 @@ class Player:
     @property
     def waiting(self) -> bool:
         """Played nearly to the end of what there is, and more is coming: it goes as fast as that is computed."""
-        return self.playing and self.growing and self.end - self.now < self.speed * self.thrift
+        return self.playing and self.growing and self.edge - self.now < self.speed * self.thrift
 
     def take(self, footage: Footage, growing: bool | None = None) -> None:
         """Other footage, or more of the same; time stays what it is, if there is such a time."""
@@ -78,13 +84,28 @@ class Player:
                 return
             step = self.speed * seconds
             if self.growing:  # slower towards the end of what there is, instead of halting there until more has come
-                step = min(step, (self.end - self.now) * min(1.0, seconds / self.thrift))
-            before, self.now = self.now, min(self.now + step, self.end)
-            early, last, late = np.searchsorted(self.footage.hits, [self.now - self.speed, before, self.now], side="right")
-            if last < late <= early + FLASHES:
-                self._glow = GLOW  # an impact is seen however many frames a second there are
+                step = min(step, max(0.0, self.edge - self.now) * min(1.0, seconds / self.thrift))
+            self._pass(min(self.now + step, self.end))
             if self.now >= self.end and not self.growing:
                 self.playing = False
+
+    def _pass(self, now: float) -> None:
+        """On to a moment: an impact on the way is seen, however many frames a second there are."""
+        before, self.now = self.now, now
+        early, last, late = np.searchsorted(self.footage.hits, [now - self.speed, before, now], side="right")
+        if last < late <= early + FLASHES:
+            self._glow = GLOW
+
+    def go_with(self, other: "Player", seconds: float) -> None:
+        """The same moment as another player, as far as there is one."""
+        with self._lock:
+            self._glow = max(0.0, self._glow - seconds)
+            self.speed, self.playing, self.thrift = other.speed, other.playing, other.thrift
+            now = float(np.clip(other.now, self.start, self.end))
+            if other.playing and now > self.now:
+                self._pass(now)
+            elif now != self.now:
+                self.now, self._glow = now, 0.0
 
     def scrub(self, now: float) -> None:
         """Go to a time, and stay there."""

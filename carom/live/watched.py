@@ -74,7 +74,9 @@ class WatchedRun:
         self.seconds = time.perf_counter()
         footage = work.more(max(1, num_steps // PARTS), None)
         player, films = Player(footage, growing=self._more()), lambda path, **more: self.run.animate(path, **more)
+        player.follow = 0 if len(footage.bodies) == 1 else None  # a body alone may go far
         self.page = LivePage(player, title=f"{name}, running", host=host, port=port, films=films)
+        self.page.panel.news = lambda: self.words() if self._more() else ""
         self.worker = threading.Thread(target=self._compute, name="carom run", daemon=True)
         self.worker.start()
 

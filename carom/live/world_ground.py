@@ -72,7 +72,8 @@ class WorldGround(WorldKnobs, Ground):
     def _add(self, shape: str, size: float) -> None:
         for take, player in zip(self.takes, self.players, strict=True):
             take.back_to(player.now)
-            where = above(take.scene, take.state, size)
+        where = above(self.takes[0].scene, self.takes[0].state, size)  # the same for both that are side by side
+        for take, player in zip(self.takes, self.players, strict=True):
             take.add(Addition(f"added {len(take.added) + 1}", shape, size, self.density, where))
             take.grow(take.stretch(player.speed, False))
         self._show()

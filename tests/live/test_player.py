@@ -8,7 +8,7 @@ import pytest
 import carom
 from carom.drawing import film, line, mesh
 from carom.live.footage import Curves, Footage, of_solution, pieces
-from carom.live.pacing import EARLY, LATE, Pace
+from carom.live.pacing import EARLY, LATE, Pace, next_beat
 from carom.live.player import SPEEDS, Player
 from carom.live.rigid_fit import ears, fit, outward, prism, quaternions_of, wheel
 from carom.live.viewing import standing
@@ -265,3 +265,27 @@ def test_impacts_that_come_too_often_do_not_flash(footage):
                 player._glow = 0.0  # the next one by itself
         seen[speed] = lit
     assert seen[1.0] == [True, True, True, False] and seen[0.1] == [True] * 4
+
+
+def test_who_goes_along_with_a_body_looks_at_where_it_goes_up_and_down():
+    """A star that travels for a hundred sizes was a dot in the first look at it."""
+    footage = of_solution(carom.models.star().solve(num_steps=2000))
+    whole, beside = (np.subtract(*footage.box(follow)[::-1]) for follow in (None, 0))
+    assert whole[0] > 5 * beside[0] and beside[2] == whole[2]  # all of its height, and its own width
+    size = 2 * max(np.max(np.abs(solid.vertices)) for solid in footage.solids if solid.body >= 0)
+    assert beside[0] == pytest.approx(size, rel=1e-5)  # footage is in single precision
+    assert np.array_equal(footage.box(), footage.box(None))
+
+
+def test_sixty_frames_a_second_are_sixty_though_every_one_of_them_comes_late():
+    late, rate = 0.4e-3, 60.0
+
+    def beats(next_due) -> int:
+        due, count = 0.0, 0
+        while due < 10.0:
+            count, due = count + 1, next_due(due, due + late)
+        return count
+
+    assert beats(lambda due, now: next_beat(due, now, rate)) == pytest.approx(600, abs=1)
+    assert beats(lambda due, now: now + 1 / rate) < 590  # control: counted from when they came, 58.6 a second
+    assert next_beat(1.0, 3.0, rate) == 3.0  # after a pause it goes on, and does not run after what it missed

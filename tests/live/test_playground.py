@@ -232,3 +232,27 @@ def test_an_elastic_body_goes_on_when_it_is_struck():
         assert np.allclose(seen, parts[0].points, atol=1e-4)  # drawn in single precision, the stiff part by a fit to 1e-5
     ground.turn("gravity", 2.0)
     assert not ground.message
+
+
+def test_two_side_by_side_show_the_same_moment_whatever_is_done_with_one(ground):
+    """Play, speed and the timeline moved the first alone; a slow one does not fall behind, it holds up both."""
+    ground.choose(other="VariationalCollision, trapezoidal")
+    first, second = ground.players
+    first.play(True)
+    first.speed = 2.0
+    first.tick(0.1)
+    second.go_with(first, 0.1)
+    assert second.now == first.now > 0 and second.playing and second.speed == 2.0
+    second.take(second.footage.until(first.now + 0.01))  # there is not more of it yet
+    for _ in range(50):
+        first.tick(0.1)
+        second.go_with(first, 0.1)
+    assert first.now <= second.end < first.end and second.now == first.now and first.waiting
+    second.take(second.footage, growing=False)  # one that failed there is shown there, and the other goes on
+    first.tick(0.1)
+    second.go_with(first, 0.1)
+    assert first.now > second.end == second.now
+    first.scrub(0.0)
+    second.go_with(first, 0.1)
+    assert second.now == 0.0 and not second.playing
+    assert len(energies(ground).t) < len(first.footage.curves[0].t)  # of both, where there is something of both

@@ -74,13 +74,30 @@ def test_a_world_is_watched_and_comes_out_to_the_last_bit(pages):
         assert watched.page.player.end == pytest.approx(0.06) and watched.page.player.footage.ok
 
 
+class Waiting(WorldWork):
+    """After its first stretch it goes on when it is told to."""
+
+    def __init__(self, scene, dt):
+        super().__init__(scene, dt)
+        self.go = threading.Event()
+
+    def more(self, steps, seen):
+        assert seen is None or self.go.wait(60)
+        return super().more(steps, seen)
+
+
 def test_it_says_how_far_it_is(pages):
-    watched = WatchedRun("dice", WorldWork(carom.models.dice(count=1), 1e-3), 400)
+    work = Waiting(carom.models.dice(count=1), 1e-3)
+    watched = WatchedRun("dice", work, 400)
     words = watched.words()
+    watched.page.panel.show()
+    told = watched.page.panel.status.value  # the title of a panel is too short for it
     watched.stop.set()
+    work.go.set()
     run = watched.finish()
     watched.page.close()
     assert "steps/s" in words and "s left" in words and 0 < run.num_steps < 400  # it was stopped on its way
+    assert "steps/s" in told and "s left" in told
     assert pages == []
 
 
