@@ -41,6 +41,7 @@ from carom.xla.over_lanes import over_lanes
 from carom.xla.structure import primitives
 
 BLOCK, POOL = 256, 64  # lanes that are computed together on a CPU: their states fit into its fastest cache
+SINGLE_POOL = 8  # where impacts are taken one by one: a longer queue gains nothing there, and lanes that wait are carried along
 TASK = 32  # blocks at most that are handed over together: a hand-over costs as much as half a block
 GPU_BLOCK, GPU_SHARE = 1 << 22, 8  # on a GPU, and one pool for so many of them
 ROWS = 256  # impacts between two looks, for methods that go lane by lane
@@ -188,7 +189,8 @@ class _Plan:
         # Each device has one worker; a CPU that JAX sees as one device has one per core, since a task runs on one core.
         self.workers = cores() if on_cpu and len(devices) == 1 else len(devices)
         self.block = min(BLOCK if on_cpu else GPU_BLOCK, 1 << (share - 1).bit_length())
-        self.pool = max(1, self.block * POOL // BLOCK if on_cpu else self.block // GPU_SHARE)
+        pool = SINGLE_POOL if self.way == SINGLY else POOL
+        self.pool = max(1, self.block * pool // BLOCK if on_cpu else self.block // GPU_SHARE)
         blocks = -(-count // self.block)
         together = min(TASK, 1 << (-(-blocks // self.workers) - 1).bit_length()) if on_cpu else 1
         self.size = self.block * together  # of a task
