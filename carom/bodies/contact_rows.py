@@ -121,7 +121,9 @@ def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows
     frame = _frames_of(contacts.normal.tobytes(), scene.dim)
     a, b = contacts.a.repeat(1 + tangents), contacts.b.repeat(1 + tangents)
     turns = [
-        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3) if np.count_nonzero(scene.moves.take(body)) else None
+        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3)
+        if np.count_nonzero(scene.moves.take(body))
+        else None
         for body in (contacts.a, contacts.b)
     ]
     turns = [np.zeros((len(a), 3)) if turn is None else turn for turn in turns]  # what never moves has no rates and no momentum

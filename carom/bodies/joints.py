@@ -84,8 +84,8 @@ class Joints:
 
 @dataclass
 class JointRows:
-    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres. Columns are lists, which may
-    grow, or arrays."""
+    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres. Columns are lists, which
+    may grow, or arrays."""
 
     a: Sequence[int] = field(default_factory=list)
     b: Sequence[int] = field(default_factory=list)
@@ -164,7 +164,13 @@ def joint_rows(joints: Joints, x: np.ndarray, R: np.ndarray, dim: int) -> JointR
 def _points(a: np.ndarray, b: np.ndarray, apart: np.ndarray, half_a: np.ndarray, half_b: np.ndarray, dim: int) -> JointRows:
     """The rows of joints that are points and nothing else, all at once."""
     m = dim * len(a)
-    motion = (a.repeat(dim), b.repeat(dim), np.tile(AXES[:dim], (len(a), 1)), half_a[:, :dim].reshape(m, 3), half_b[:, :dim].reshape(m, 3))
+    motion = (
+        a.repeat(dim),
+        b.repeat(dim),
+        np.tile(AXES[:dim], (len(a), 1)),
+        half_a[:, :dim].reshape(m, 3),
+        half_b[:, :dim].reshape(m, 3),
+    )
     rest = (np.full(m, np.inf), np.full(m, -1), np.zeros(m), np.zeros(m), np.ones(m))
     return JointRows(*motion, apart[:, :dim].ravel(), [None] * m, *rest)
 
