@@ -5,8 +5,8 @@ Where the normal of contact is the normal of a face (the *reference*), the polyg
 crossings of their sides: all candidates are tried at once, and a candidate's place in that list is its number from step to step.
 
 Where the normal is that of two edges, and the faces beside them are tilted by θ against each other, a point at a distance s from
-where the edges cross is s sin θ away from its face. A step over h in which they turn by hω closes it, if at all, with a depth of hωs
-at most. Up to TILT such points are told as well (those that are far away are dropped with all others); beyond, only those with
+where the edges cross is s sin θ away from its face. A step over h in which they turn by hω closes it, if at all, with a depth of at
+most hωs. Up to TILT such points are told as well (those that are far away are dropped with all others); beyond, only those with
 s < hv / sin θ can be reached, so that what is left out is of order h².
 """
 
