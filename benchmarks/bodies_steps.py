@@ -35,18 +35,20 @@ ABOUT = {
 }
 
 WHERE = """
-What made the difference: Newton's method for a dozen to a hundred rows computes rates once a step and not twice, uses W as it is, calls
-LAPACK by its name (4 µs where numpy's function takes 15) and leaves contacts that are open out of its matrix; W of an island is made of
-the bodies that it touches; the points where polytopes meet are found in one go for both kinds of reference face, and only those that
-count are compared with each other (three prisms of 60 sides: 1.1 s a step, where a step had not ended in seven); balls and discs
-meet without edges and faces; joints that are points alone have their rows all at once. Boxes that touch with an edge have more
-contacts than before, up to seven a pair: that is what keeps them from getting into each other.
+What made the difference: Newton's method for a dozen to a hundred rows computes rates once a step and not twice, uses W as it is,
+calls LAPACK by its name (4 µs where numpy's function takes 15) and leaves contacts that are open out of its matrix; W of an
+island is made of the bodies that it touches; the points where polytopes meet are found in one go for both kinds of reference
+face, and only those that count are compared with each other (the contacts of three prisms of 60 sides that lie on each other: 5
+ms, where it was 3.7 s); balls and discs meet without edges and faces; joints that are points alone have their rows all at once.
+Boxes that touch with an edge have more contacts than before, up to seven a pair: that is what keeps them from getting into each
+other.
 
-Where the time goes now (cProfile without builtins). The collapsing grains spend two thirds of a step in contact problems that are
-solved again as contacts close, the dominoes a third in finding contacts, twice. The sliding cube has no such place: no function of its
-step has more than a tenth of it, most are calls of numpy on arrays of a dozen numbers at half a microsecond to two each, and fewer of
-them, or quicker ones, take off percents. The same scene compiled as a whole (above) is several times quicker and takes seconds to
-compile; a kernel of the contact problem alone would win a fifth of the step of one body, which is the share that the problem has.
+Where the time goes now (cProfile without builtins). The collapsing grains spend three quarters of a step in contact problems that
+are solved again as contacts close, the dominoes a third in finding contacts, twice, and a third in problems. The sliding cube has
+no such place: no function of its step has more than a tenth of it, most are calls of numpy on arrays of a dozen numbers at half a
+microsecond to two each, and fewer of them, or quicker ones, take off percents. The same scene compiled as a whole (above) is
+several times quicker and takes seconds to compile; a kernel of the contact problem alone would win a fifth of the step of one
+body: that is the share it has.
 """
 
 
