@@ -179,7 +179,7 @@ def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H + γ as a dense matrix."""
     if rows.compliance is not None:
         return delassus(scene, replace(rows, compliance=None), inverse) + np.diag(rows.compliance)
-    if len(rows.a) * rows.bodies <= FEW:
+    if len(rows.a) * rows.bodies <= FEW and rows.dense is not None:
         if scene.round is not None:
             return rows.dense.dot((rows.dense * scene.light).T)
         return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse)
