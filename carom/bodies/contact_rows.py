@@ -121,7 +121,9 @@ def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows
     frame = _frames_of(contacts.normal.tobytes(), scene.dim)
     a, b = contacts.a.repeat(1 + tangents), contacts.b.repeat(1 + tangents)
     turns = [
-        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3) if np.count_nonzero(scene.moves.take(body)) else None
+        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3)
+        if np.count_nonzero(scene.moves.take(body))
+        else None
         for body in (contacts.a, contacts.b)
     ]
     turns = [np.zeros((len(a), 3)) if turn is None else turn for turn in turns]  # what never moves has no rates and no momentum
@@ -177,7 +179,7 @@ def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H + γ as a dense matrix."""
     if rows.compliance is not None:
         return delassus(scene, replace(rows, compliance=None), inverse) + np.diag(rows.compliance)
-    if len(rows.a) * rows.bodies <= FEW:
+    if len(rows.a) * rows.bodies <= FEW and rows.dense is not None:
         if scene.round is not None:
             return rows.dense.dot((rows.dense * scene.light).T)
         return _product(rows.dense.reshape(-1, rows.bodies, 6), scene.lightness, inverse)

@@ -92,7 +92,7 @@ class Dense:
         return self.judged(r, self.rates(r))
 
     def judged(self, r: np.ndarray, u: np.ndarray) -> float:
-        """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else. u are the rates of r."""
+        """The certificate E of `carom.numerics.friction.problem`, in few calls: most steps ask nothing else. u belongs to r."""
         rho, size, edge = self.rho, self.size, self.contact_rows
         total = 0.0
         if edge < len(u):

@@ -7,7 +7,6 @@ distance   the anchors keep their distance               1 row
 rope       the anchors keep at most their distance       a contact without friction
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +17,7 @@ from carom.bodies.drives import NOTHING, Drive
 from carom.bodies.quaternions import apply, cross, crossing
 
 AXES = np.eye(3)
+Column = Any  # a list, which may grow, or an array
 KINDS = ("ball", "hinge", "slider", "universal", "fixed", "distance", "rope")
 
 
@@ -84,21 +84,20 @@ class Joints:
 
 @dataclass
 class JointRows:
-    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres. Columns are lists, which may
-    grow, or arrays."""
+    """Rows of joints at one moment. A row takes `linear`·(v_b − v_a) and the torques about both centres."""
 
-    a: Sequence[int] = field(default_factory=list)
-    b: Sequence[int] = field(default_factory=list)
-    linear: Sequence[np.ndarray] = field(default_factory=list)
-    turn_a: Sequence[np.ndarray] = field(default_factory=list)
-    turn_b: Sequence[np.ndarray] = field(default_factory=list)
-    error: Sequence[float] = field(default_factory=list)
-    speed: Sequence[float | None] = field(default_factory=list)  #  what a motor asks for
-    bound: Sequence[float] = field(default_factory=list)  #         the largest force of the row
-    contact: Sequence[int] = field(default_factory=list)  #         the contact whose rolling or spinning the row is about, or −1
-    lever: Sequence[float] = field(default_factory=list)  #         and the largest torque over the normal impulse of it
-    compliance: Sequence[float] = field(default_factory=list)  #    how fast the row gives way under a unit of impulse: of a damper
-    kappa: Sequence[float] = field(default_factory=list)  #         u₁ = −κu₀ is asked for (`carom.bodies.stepping`)
+    a: Column = field(default_factory=list)
+    b: Column = field(default_factory=list)
+    linear: Column = field(default_factory=list)
+    turn_a: Column = field(default_factory=list)
+    turn_b: Column = field(default_factory=list)
+    error: Column = field(default_factory=list)
+    speed: Column = field(default_factory=list)  #  what a motor asks for
+    bound: Column = field(default_factory=list)  #         the largest force of the row
+    contact: Column = field(default_factory=list)  #         the contact whose rolling or spinning the row is about, or −1
+    lever: Column = field(default_factory=list)  #         and the largest torque over the normal impulse of it
+    compliance: Column = field(default_factory=list)  #    how fast the row gives way under a unit of impulse: of a damper
+    kappa: Column = field(default_factory=list)  #         u₁ = −κu₀ is asked for (`carom.bodies.stepping`)
 
     def add(
         self,
@@ -164,7 +163,13 @@ def joint_rows(joints: Joints, x: np.ndarray, R: np.ndarray, dim: int) -> JointR
 def _points(a: np.ndarray, b: np.ndarray, apart: np.ndarray, half_a: np.ndarray, half_b: np.ndarray, dim: int) -> JointRows:
     """The rows of joints that are points and nothing else, all at once."""
     m = dim * len(a)
-    motion = (a.repeat(dim), b.repeat(dim), np.tile(AXES[:dim], (len(a), 1)), half_a[:, :dim].reshape(m, 3), half_b[:, :dim].reshape(m, 3))
+    motion = (
+        a.repeat(dim),
+        b.repeat(dim),
+        np.tile(AXES[:dim], (len(a), 1)),
+        half_a[:, :dim].reshape(m, 3),
+        half_b[:, :dim].reshape(m, 3),
+    )
     rest = (np.full(m, np.inf), np.full(m, -1), np.zeros(m), np.zeros(m), np.ones(m))
     return JointRows(*motion, apart[:, :dim].ravel(), [None] * m, *rest)
 

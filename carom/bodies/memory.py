@@ -1,6 +1,7 @@
 """What a step leaves to the next: the impulses to start from, which contacts pressed and which stuck."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -36,14 +37,15 @@ class Memory:
             columns = tuple(column[order] for column in columns)
         return cls(*columns, joints, watchful)
 
-    def _find(self, keys: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
-        """Where contacts with these keys are, and which are there at all; the same keys are often asked for again."""
+    def _find(self, keys: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Where contacts with these keys are (a slice, where nothing is new), and which are there at all; the same keys are often
+        asked for again."""
         asked = self.__dict__.get("_asked")
         if asked is None or asked[0] is not keys:
             asked = self.__dict__["_asked"] = (keys, *self._searched(keys))
         return asked[1:]
 
-    def _searched(self, keys: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
+    def _searched(self, keys: np.ndarray) -> tuple[Any, np.ndarray]:
         if len(self.keys) == 0:
             return np.zeros(len(keys), int), np.zeros(len(keys), bool)
         if self.keys.tobytes() == keys.tobytes():  # in most steps nothing is new

@@ -311,7 +311,15 @@ def _asked(scene: Scene, one: Force, state: State, spin: np.ndarray, R: np.ndarr
 
 
 def _push(
-    pair: Spring | Joint, line: list[np.ndarray], stretch: float, law: Spring | Drive, state: State, spin, force, torque, damper: bool
+    pair: Spring | Joint,
+    line: list[np.ndarray],
+    stretch: float,
+    law: Spring | Drive,
+    state: State,
+    spin,
+    force,
+    torque,
+    damper: bool,
 ) -> None:
     """The force of a spring and its damper between two bodies, along the row `line` (linear, turn_a, turn_b)."""
     a, b, (n, turn_a, turn_b) = pair.a, pair.b, line

@@ -8,6 +8,8 @@ is what it takes: beyond that every swing is larger than the one before. A dampe
 `carom.bodies.dampers`) lets the spring be so much stiffer.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
@@ -36,7 +38,7 @@ def refuse_stiff(scene: Scene, state: State, h: float) -> None:
     contacts = Contacts(none, none, np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), none)
     built = build_rows(scene, state, contacts, rows)
     few = len(rows) <= MOST
-    W = delassus(scene, built, state.inverse(scene)) if few else _sparse(scene, state, built)
+    W: Any = delassus(scene, built, state.inverse(scene)) if few else _sparse(scene, state, built)
     z = h * np.array(damping) * W.diagonal()[:count]
     root = np.sqrt(np.array(stiffness) / np.maximum(1.0, z / 2))
     rate = float(np.sqrt(max((_largest if few else _largest_of_many)(W, count, root), 0.0)))
@@ -56,13 +58,13 @@ def _largest(W: np.ndarray, count: int, root: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(root[:, None] * free * root)[-1])
 
 
-def _sparse(scene: Scene, state: State, rows: Rows) -> sparse.csc_matrix:
+def _sparse(scene: Scene, state: State, rows: Rows) -> Any:
     inertia = state.R @ scene.inertia @ np.swapaxes(state.R, -1, -2)
-    asked = problem(scene, rows, state.inverse(scene), inertia, np.zeros(len(rows.a)), np.zeros(0))
+    asked: Any = problem(scene, rows, state.inverse(scene), inertia, np.zeros(len(rows.a)), np.zeros(0))
     return (asked.jacobian.T @ asked.inverse_mass @ asked.jacobian).tocsc()
 
 
-def _largest_of_many(W: sparse.csc_matrix, count: int, root: np.ndarray) -> float:
+def _largest_of_many(W: Any, count: int, root: np.ndarray) -> float:
     """The same by products alone (Lanczos), with the joints' own problem factorised once."""
     free, held = W[:count, :count], W[:count, count:]
     if W.shape[0] > count:

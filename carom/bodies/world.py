@@ -276,7 +276,7 @@ class World:
 
     def force(self, body: Any, function: Callable[..., Any]) -> None:
         """A force on a body: a function of any of position, orientation, velocity, spin, t (by name) that returns a force at its
-        centre of mass, or a force and a torque."""
+        centre of mass, or a force and a torque. One that jumps with the velocity is taken as it is before the jump."""
         from carom.named import Named
 
         index = self._index(body)

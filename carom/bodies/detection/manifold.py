@@ -3,6 +3,11 @@
 Where the normal of contact is the normal of a face (the *reference*), the polygon of the other one that looks at it most (the
 *incident*) is laid over it along the normal. The corners of the common polygon are corners of the one inside the other, and
 crossings of their sides: all candidates are tried at once, and a candidate's place in that list is its number from step to step.
+
+Where the normal is that of two edges, and the faces beside them are tilted by θ against each other, a point at a distance s from
+where the edges cross is s sin θ away from its face. A step over h in which they turn by hω closes it, if at all, with a depth of at
+most hωs. Up to TILT such points are told as well (those that are far away are dropped with all others); beyond, only those with
+s < hv / sin θ can be reached, so that what is left out is of order h².
 """
 
 from collections.abc import Iterator
@@ -12,10 +17,12 @@ import numpy as np
 
 from carom.bodies.detection.geometry import Group
 from carom.bodies.detection.nearest import following, inside
-from carom.bodies.quaternions import crossing
+from carom.bodies.quaternions import crossing, lengths
 
 LEAN = 1e-3  #   radians: a normal this close to that of a face is that of the face, so that flat things meet flatly
-FLAT = float(np.cos(LEAN))
+TILT = 0.2  #    radians: up to here the other points of two faces may meet in the same step
+SIDE = 1e-3  #   relative to the size: how far from the nearest points they count
+FLAT, STEEP = float(np.cos(LEAN)), float(np.cos(TILT))
 SAME = 1e-7  #   relative to the size: points closer than this are one
 LONE = 4000  #   the number of a point that belongs to no face
 
@@ -36,13 +43,15 @@ def meet(a: Group, b: Group, normal: np.ndarray, x: np.ndarray, y: np.ndarray) -
     k = len(a.pieces)
     lean_a, face_a = _facing(a, normal)
     lean_b, face_b = _facing(b, -normal)
-    flat = np.maximum(lean_a, lean_b) >= FLAT
-    by_a = flat & (lean_a >= lean_b - 1e-9)  # rather a than b where they tie
+    lean = np.maximum(lean_a, lean_b)
+    flat, tilted = lean >= FLAT, lean >= STEEP
+    by_a = tilted & (lean_a >= lean_b - 1e-9)  # rather a than b where they tie
     found, lone = [], np.ones(k, bool)
-    for chosen, faces in _references(a, b, face_a, face_b, flat, by_a):
-        points = _clip(*faces)
-        lone[chosen[points.pair]] = False
-        found.append(_named(points, chosen, ~by_a[chosen]))
+    for chosen, faces in _references(a, b, face_a, face_b, tilted, by_a):
+        points = _named(_clip(*faces), chosen, ~by_a[chosen])
+        lies = flat[points.pair]
+        lone[points.pair[lies]] = False
+        found.append(points if np.count_nonzero(lies) == len(lies) else _apart(points, lies, x, SIDE * (a.size + b.size)))
     if a.normals.shape[1] == b.normals.shape[1] == 0 and a.points.shape[1] == b.points.shape[1] == 2:
         beside = _beside(a, b, normal)
         lone[beside.pair] = False
@@ -80,6 +89,12 @@ def _references(
                 ref, inc, face = ref.take(chosen), inc.take(chosen), face[chosen]
             top, n = _face(ref, face)
             yield chosen, (top, n, *_incident(inc, n), ref.size + inc.size)
+
+
+def _apart(points: Points, lies: np.ndarray, x: np.ndarray, least: np.ndarray) -> Points:
+    """Those of pairs that lie flat, and of the others all that are not beside their nearest points, which say the same there."""
+    kept = lies | (lengths(points.x - x[points.pair]) > least[points.pair])
+    return Points(*(getattr(points, name)[kept] for name in ("pair", "x", "y", "normal", "feature")))
 
 
 def _face(group: Group, face: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
