@@ -28,6 +28,7 @@ from carom.xla.kernel import how_traced
 from carom.xla.programs import (
     RUN_ONCE,
     SMALL_LOOPS,
+    asked_for,
     compiled,
     compiled_anew,
     uncollected,
@@ -105,16 +106,17 @@ class keep:  # a decorator
             returned, results = jax.tree.flatten(self.function(*jax.tree.unflatten(tree, whole)))
             return returned
 
-        with without_places():
+        with without_places(), asked_for() as more:
             traced = jax.jit(flat).trace(*arrays)
             if traced.jaxpr.effects or any("callback" in name or name in FOREIGN for name in primitives_of(traced.jaxpr.jaxpr)):
                 return None
             lowered = traced.lower()  # which traces the way back of a gradient
         without_names(lowered)
+        options = {**self.options, **more}
         if folder is None:
-            return Finished(compiled(lowered, self.options), results)
+            return Finished(compiled(lowered, options), results)
         with compiled_anew():
-            program = compiled(lowered, self.options)
+            program = compiled(lowered, options)
         folder.save(key, program, results, arrays)
         return Finished(program, results)
 

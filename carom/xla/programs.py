@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,11 @@ LOOK = 2.5e-5  # seconds for each program that lies there already, when one is w
 # XLA writes a fused loop as code in two ways. The newer one takes twice as long to compile, and what the loops of small systems
 # become runs no faster (measured: Hybrid, slider-crank, woodpecker).
 SMALL_LOOPS = {"xla_cpu_use_fusion_emitters": False}
+# Six passes over loops find nothing to do in a kernel whose flow is written out number by number, and take their time.
+WRITTEN_OUT = {
+    "xla_disable_hlo_passes": "simplify-while-loops,while-loop-invariant-code-motion,while-loop-constant-sinking,"
+    "while-loop-trip-count-annotator,reshape-mover,simplify-conditional"
+}
 RUN_ONCE = {**SMALL_LOOPS, "xla_backend_optimization_level": 0}  # for what is done in a millisecond anyhow
 
 
@@ -130,6 +136,27 @@ def compiled_anew() -> Iterator[None]:
     finally:
         jax.config.update("jax_enable_compilation_cache", before)
         reset_cache()
+
+
+@contextmanager
+def asked_for() -> Iterator[dict[str, Any]]:
+    """Options of XLA that what is traced here asks for, by `ask_for`."""
+    options: dict[str, Any] = {}
+    token = _asked.set(options)
+    try:
+        yield options
+    finally:
+        _asked.reset(token)
+
+
+def ask_for(options: dict[str, Any]) -> None:
+    """From within a function that is being traced: compile its program with these, where it is one of carom's own."""
+    listening = _asked.get()
+    if listening is not None:
+        listening.update(options)
+
+
+_asked: ContextVar[dict[str, Any] | None] = ContextVar("options asked for", default=None)
 
 
 def compiled(lowered: Any, options: dict[str, Any]) -> Any:

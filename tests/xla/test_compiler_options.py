@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import carom
 from carom.kept import keep as keeping
 from carom.kept.keep import keep, keep_quick, keep_small
 from carom.xla import programs
-from carom.xla.programs import RUN_ONCE, SMALL_LOOPS, compiled
+from carom.xla.programs import RUN_ONCE, SMALL_LOOPS, WRITTEN_OUT, ask_for, asked_for, compiled
 
 NO_SUCH = {"xla_no_such_option_of_anybody": True}
 
@@ -17,7 +18,7 @@ def _lowered():
     return jax.jit(lambda x: 3.0 * x).lower(1.0)
 
 
-@pytest.mark.parametrize("options", [SMALL_LOOPS, RUN_ONCE])
+@pytest.mark.parametrize("options", [SMALL_LOOPS, RUN_ONCE, WRITTEN_OUT, {**SMALL_LOOPS, **WRITTEN_OUT}])
 def test_this_version_knows_the_options(options):
     if jax.default_backend() != "cpu":
         pytest.skip("options of XLA for CPUs")
@@ -60,3 +61,29 @@ def test_inside_of_other_transformations_it_is_a_part_of_them():
     square = keep_small(lambda x: x * x)
     assert float(jax.grad(square)(3.0)) == 6.0
     assert float(jax.jit(lambda x: square(x) + 1.0)(3.0)) == 10.0
+
+
+def test_what_is_traced_asks_for_options(monkeypatch):
+    given = []
+    monkeypatch.setattr(keeping, "compiled", lambda lowered, options: given.append(options) or compiled(lowered, options))
+    monkeypatch.setattr(keeping, "store", lambda: None)
+
+    def loop(x):
+        ask_for(WRITTEN_OUT)
+        return jax.lax.fori_loop(0, 5, lambda i, x: jnp.sin(x) + 0.1 * i, x)
+
+    if jax.default_backend() != "cpu":
+        pytest.skip("options of XLA for CPUs")
+    first = keep_small(loop)(np.float64(0.3))
+    second = keep_small(lambda x: jax.lax.fori_loop(0, 5, lambda i, x: jnp.sin(x) + 0.1 * i, x))(np.float64(0.3))
+    assert given == [{**SMALL_LOOPS, **WRITTEN_OUT}, SMALL_LOOPS]
+    assert float(first) == float(second)
+    ask_for(WRITTEN_OUT)  # where nobody listens, nothing happens
+
+
+@pytest.mark.parametrize("name, asks", [("particle", True), ("double_pendulum", False)])
+def test_kernels_without_loops_in_their_flow_do_without_passes_over_loops(name, asks):
+    model, method = getattr(carom.models, name)(), carom.VariationalCollision()
+    with asked_for() as options:  # steps of the double pendulum, whose mass depends on q, took half as long again without them
+        method.glide(method.bind(model.system, model.params, len(model.q0)))
+    assert options == (WRITTEN_OUT if asks else {})

@@ -20,6 +20,7 @@ from carom.methods.variational.step import Moment, approach_at, collision_step, 
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.xla.kernel import sealed
+from carom.xla.programs import WRITTEN_OUT, ask_for
 
 NODES_ALONE = {"interfaces": "interfaces are located", "supports": "supports hold", "dry friction": "dry friction is written"}
 
@@ -158,6 +159,8 @@ class VariationalCollision(Method):
         flow = self.flow(mechanics, without_energy=True)
         if mechanics.system.transmits:
             return interfaces.glide(mechanics, flow)
+        if flow.written_out:
+            ask_for(WRITTEN_OUT)
         see = sealed(lambda q, p, t: approach_at(mechanics, q, p, t))
         return see, lambda q, p, t, dt, seen, memory: glide_step(flow, see, q, p, t, dt, seen)
 

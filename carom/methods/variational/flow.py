@@ -24,6 +24,7 @@ class FlowMap:
 
     function: Callable[[Array, Array, Array, Array], Flow]
     implicit: bool  # with an iteration inside
+    written_out: bool = False  # number by number, without a loop
 
     def __call__(self, q, p, t, h) -> Flow:
         return self.function(q, p, t, h)

@@ -41,7 +41,7 @@ def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: 
         mechanics.flows[counted] = operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example)
     short = len(coefficients) <= 5 and mechanics.flows[counted] <= SHORT
     if split.inverse_mass is not None and without_energy and short and mechanics.dim <= FEW:
-        return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False)
+        return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False, written_out=True)
 
     def flow(q, p, t, h):
         carry = start(q, p, h)
