@@ -10,37 +10,39 @@ import numpy as np
 
 from carom.numerics.friction.gradient import projected_gradient
 from carom.numerics.friction.interior import Iterate, centre, interior_point, lifted
-from carom.numerics.friction.polish import leap, search
+from carom.numerics.friction.polish import leap
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import Scaled, scale_problem
 
-TURNS = ((100, leap), (200, search))  #  iterations of (12), and the Newton steps after them
+TURNS = (100, 300)  #                    iterations of (12), with Newton steps after each,
+MORE = (600, 1000)  #                    and of large problems: 100 of them cost as much as a quarter of a Newton step of 1000 bodies
 NEAR = 1e-7  #                           a certificate with which (12) stops: the rest is Newton's
-IN_VAIN = 5
-SLOPE = 10.0
-EXTRA = {leap: dict(slope=SLOPE)}
+IN_VAIN = 6  #                           Newton steps without progress
+SLOPE = 10.0  #                          λ of (11) over ‖F‖: with none a third of the problems of heaps were not solved in these turns
+EXACT = 1e-3  #                          of the tolerance: certificates above this are made less by one more step
 ABOVE, MIDDLE = (1e-3, 0.1, 1.0), 0.1  # heights of paths above what was found, and of one from the middle of the cones
-GOAL, SMALLER = (
-    1e-3,
-    0.1,
-)  #             a certificate at which Newton's method is tried on the way, and again when it is so much less
-MANY, LONG = 2000, 1000  #               rows beyond which so many iterations of (12) cost less than a path, and are tried before
+GOAL, SMALLER = 1e-3, 0.1  #             a certificate at which Newton's method is tried on the way, and again when it is so much less
+MANY, LONG = 2000, 1000  #               rows of large problems; iterations of (12) that cost less than a path, and are tried before
 PATIENCE, MOST = 8, 45  #                iterations of (9) that do not improve the certificate, and in all
 
 
 def solve_together(problem: FrictionProblem, start: np.ndarray | None, tolerance: float) -> Iterate:
     """Impulses near the solution, and the iterations they took: E ≤ tolerance, unless some island is hard."""
     scaled = scale_problem(problem)
-    x = np.zeros_like(scaled.q) if start is None else scaled.unknowns(start)
-    least, iterations = scaled.residual(x), 0
+    best = ahead = np.zeros_like(scaled.q) if start is None else scaled.unknowns(start)
+    least, iterations = scaled.residual(best), 0
     with np.errstate(all="ignore"):  # a step that breaks down ends in a certificate that is not met
-        for steps, newton in TURNS:
+        for steps in MORE if len(ahead) > MANY else TURNS:
             if least <= tolerance:
                 break
-            x, taken = projected_gradient(scaled, x, max(NEAR, tolerance), steps)
-            x, more = newton(scaled, x, tolerance, in_vain=IN_VAIN, **EXTRA.get(newton, {}))  # never worse than what it began with
-            least, iterations = scaled.residual(x), iterations + taken + more
-    return Iterate(scaled.impulses(x), iterations)
+            ahead, taken = projected_gradient(scaled, ahead, max(NEAR, tolerance), steps)  # goes on where it was, not from Newton's
+            x, more = leap(scaled, ahead, tolerance, in_vain=IN_VAIN, slope=SLOPE)
+            iterations += taken + more
+            if (residual := scaled.residual(x)) < least:
+                best, least = x, residual
+        if iterations and EXACT * tolerance < least <= tolerance:  # a step that nothing holds makes most solutions exact
+            best = leap(scaled, best, EXACT * tolerance, max_steps=1).x
+    return Iterate(scaled.impulses(best), iterations)
 
 
 def solve_hard(problem: FrictionProblem, start: np.ndarray, tolerance: float) -> Iterate:
@@ -49,7 +51,7 @@ def solve_hard(problem: FrictionProblem, start: np.ndarray, tolerance: float) ->
     begin = best = scaled.unknowns(start)
     least, iterations = scaled.residual(best), 0
     with np.errstate(all="ignore"):
-        for height in (*((LONG,) if len(begin) > MANY else ()), *ABOVE, None):
+        for height in (LONG, *ABOVE, None):
             if height == LONG:
                 begin, iterations = projected_gradient(scaled, begin, max(NEAR, tolerance), LONG)
                 found = leap(scaled, begin, tolerance, slope=SLOPE)
