@@ -15,24 +15,24 @@ from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import Scaled, scale_problem
 
 TURNS = (100, 300)  #                    iterations of (12), with Newton steps after each,
-MORE = (600, 1000)  #                    and of large problems: 100 of them cost as much as a quarter of a Newton step of 1000 bodies
+MORE, FILLED = (600, 1000), 200.0  #     and where `Bodies.work` is more: 100 cost as much as one such step of 1000 balls
 NEAR = 1e-7  #                           a certificate with which (12) stops: the rest is Newton's
 IN_VAIN = 6  #                           Newton steps without progress
-SLOPE = 10.0  #                          λ of (11) over ‖F‖: with none a third of the problems of heaps were not solved in these turns
+SLOPE = 10.0  #                          λ of (11) over ‖F‖: with none half of the problems of settling heaps were missed
 EXACT = 1e-3  #                          of the tolerance: certificates above this are made less by one more step
 ABOVE, MIDDLE = (1e-3, 0.1, 1.0), 0.1  # heights of paths above what was found, and of one from the middle of the cones
-GOAL, SMALLER = 1e-3, 0.1  #             a certificate at which Newton's method is tried on the way, and again when it is so much less
-MANY, LONG = 2000, 1000  #               rows of large problems; iterations of (12) that cost less than a path, and are tried before
+GOAL, SMALLER = 1e-3, 0.1  #             a certificate at which Newton's method is tried on the way, and so much less for the next
+MANY, LONG = 2000, 1000  #               rows of large problems; iterations of (12) that cost less than a path, tried before
 PATIENCE, MOST = 8, 45  #                iterations of (9) that do not improve the certificate, and in all
 
 
 def solve_together(problem: FrictionProblem, start: np.ndarray | None, tolerance: float) -> Iterate:
     """Impulses near the solution, and the iterations they took: E ≤ tolerance, unless some island is hard."""
-    scaled = scale_problem(problem)
+    scaled = scale_problem(problem, in_blocks=True)
     best = ahead = np.zeros_like(scaled.q) if start is None else scaled.unknowns(start)
     least, iterations = scaled.residual(best), 0
     with np.errstate(all="ignore"):  # a step that breaks down ends in a certificate that is not met
-        for steps in MORE if len(ahead) > MANY else TURNS:
+        for steps in _turns(scaled) if least > tolerance else ():
             if least <= tolerance:
                 break
             ahead, taken = projected_gradient(scaled, ahead, max(NEAR, tolerance), steps)  # goes on where it was, not from Newton's
@@ -45,9 +45,14 @@ def solve_together(problem: FrictionProblem, start: np.ndarray | None, tolerance
     return Iterate(scaled.impulses(best), iterations)
 
 
+def _turns(scaled: Scaled) -> tuple[int, ...]:
+    """In a heap the work of a Newton step grows faster than that of (12), in rows of columns it does not."""
+    return MORE if len(scaled.q) > MANY and scaled.bodies is not None and scaled.bodies.work > FILLED else TURNS
+
+
 def solve_hard(problem: FrictionProblem, start: np.ndarray, tolerance: float) -> Iterate:
     """The same for an island that is hard, by (9) from several places near the start."""
-    scaled = scale_problem(problem)
+    scaled = scale_problem(problem, in_blocks=True)
     begin = best = scaled.unknowns(start)
     least, iterations = scaled.residual(best), 0
     with np.errstate(all="ignore"):
