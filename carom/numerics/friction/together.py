@@ -2,8 +2,12 @@
 
 Where hundreds of contacts may open, close, stick and slide, Newton's method from the step before takes as many iterations as there
 are layers through which a change runs, each with a factorisation. A hundred iterations of (12) cost as much as a few of these and
-leave little to change: (11) then takes two to eight, in which contacts that open have no share in the matrix. So all islands at
-once. Those that this does not solve go, one by one, along paths through the inside of the cones (9).
+leave less to change. (11) follows, with full steps, in which contacts that open have no share in the matrix, and with
+
+    λ = min(10 ‖F‖, 0.1)                                                                                                 (14)
+
+since impulses of a heap are not unique: with a small λ steps along those that move nothing are so long that contacts leave their
+cones. So all islands at once. Those that this does not solve go, one by one, through more of (12) and along paths (9).
 """
 
 import numpy as np
