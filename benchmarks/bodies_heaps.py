@@ -127,6 +127,7 @@ def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--patience", type=float, default=60.0, help="CPU seconds for each tool and scene")
     options.add_argument("--sizes", type=int, nargs="*", choices=SIZES, default=list(SIZES))
+    options.add_argument("--alone", action="store_true", help="carom without the other tools, and without the plane")
     options.add_argument("--out", type=Path, default=HERE / "bodies_heaps.md")
     chosen = options.parse_args(argv)
     lines = [
@@ -142,7 +143,8 @@ def main(argv: list[str] | None = None) -> None:
     ]
     lines += ["0.5, tolerance of E 1e-8. For carom the residual (E) and the depth are the largest of all steps, and the time per"]
     lines += ["contact is that of steps with half of the most contacts or more; for the others they are those of the last step."]
-    for dim, tools, sizes in ((3, ("MuJoCo", "Siconos"), SIZES), (2, ("pymunk",), PLANE)):
+    beside = ((3, ("MuJoCo", "Siconos"), SIZES), (2, ("pymunk",), PLANE))
+    for dim, tools, sizes in ((3, (), SIZES),) if chosen.alone else beside:
         for count in chosen.sizes:
             for kind in ("ball", "box"):
                 name = "-".join(map(str, ("heap", kind, *sizes[count])))

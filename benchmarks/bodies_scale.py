@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.friction_scenes import packing
 from carom.bodies import shapes
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.stepping import Stepper
 from carom.bodies.world import World
 from carom.numerics.blas_threads import one_thread
+from carom.numerics.friction.together import solve_together
 
 HERE = Path(__file__).parent
 SIDE, ROOM, JITTER = 0.1, {"columns": 0.1005, "heap": 0.12}, {"columns": 2e-4, "heap": 8e-3}  # metres: a body, its cell, disorder
@@ -71,6 +73,18 @@ def pairs(count: int) -> float:
     return time.process_time() - clock
 
 
+def growth(across: int) -> str:
+    """One problem of a packing of balls in disorder, from nothing."""
+    problem = packing(np.random.default_rng(0), across, across, 0.1)
+    with one_thread():
+        clock = time.process_time()
+        found = solve_together(problem, None, TOLERANCE)
+        seconds = time.process_time() - clock
+    contacts = len(problem.friction)
+    each, residual = 1e3 * seconds / contacts, problem.residual(found.x)
+    return f"| {across**3} | {contacts} | {seconds:.2f} s | {each:.2f} ms | {residual:.0e} |"
+
+
 def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--patience", type=float, default=60.0, help="CPU seconds for each scene")
@@ -95,6 +109,9 @@ def main(argv: list[str] | None = None) -> None:
         print(lines[-1], flush=True)
     lines += ["", "Finding the pairs that come near each other:", "", "| boxes | per box |", "|---|---|"]
     lines += [f"| {count} | {1e6 * pairs(count) / count:.0f} µs |" for count in (100, 1000, 10_000, 100_000)]
+    lines += ["", "One contact problem of a close packing of balls in disorder, from nothing:", ""]
+    lines += ["| balls | contacts | time | per contact | E |", "|---|---|---|---|---|"]
+    lines += [growth(across) for across in (3, 6, 10, 12)]
     (HERE / "bodies_scale.md").write_text("\n".join(lines) + "\n")
 
 

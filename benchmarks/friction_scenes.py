@@ -193,5 +193,5 @@ def packing(rng, across: int, layers: int, disorder: float = 0.0, friction: floa
     H = sparse.csc_matrix((np.concatenate(value), (np.concatenate(index), np.concatenate(column))), shape)
     free = speed * rng.normal(size=(len(centre), 6))
     free[:, 2] -= GRAVITY * DT
-    mass = np.tile([1.0, 1.0, 1.0, 0.1, 0.1, 0.1], len(centre))  # 2/5 m r²
+    mass = np.tile(np.diag([1.0, 1.0, 1.0, 0.1, 0.1, 0.1]), (len(centre), 1, 1))  # 2/5 m r²
     return FrictionProblem.from_bodies(mass, H, free.ravel(), np.full(len(a), friction))

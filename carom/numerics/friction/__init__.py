@@ -4,7 +4,7 @@
 
 - `problem`: (2) and the certificate E(r), with W given or made of bodies.
 - `cones`: the Lorentz cone and its scalings, in arrays.
-- `scaled`: the problem without μ, and the sparse linear systems of Newton's method.
+- `scaled`: the problem without μ, and the sparse linear systems of Newton's method; `in_bodies`: those of many bodies, in blocks.
 - `interior`, `polish`, `gradient`: the three stages.
 - `together`: large problems, all islands at once; `on_device`: the first-order stage in one compiled program, for a GPU.
 - `stages`: `solve_friction`, which splits a problem into islands and takes them through the stages.

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 ROUNDING = 1e-16
-SMALLEST = np.finfo(float).tiny
 
 Blocks = np.ndarray  #   [contacts, d, d]
 Rows = np.ndarray  #     [contacts, d]
@@ -43,12 +42,11 @@ def unit(x: Rows) -> Rows:
 
 
 def project(p: Rows) -> Rows:
-    """The nearest points of L: (|s p_T|, s p_T) or p where that is higher, s = (1 + p₀/|p_T|)/2 between 0 and 1."""
+    """The nearest points of L."""
     height, length = p[:, 0], norm(p[:, 1:])
-    share = np.clip(0.5 + 0.5 * (height / np.maximum(length, SMALLEST)), 0.0, 1.0)
-    nearest = p * share[:, None]
-    nearest[:, 0] = np.maximum(height, share * length)
-    return nearest
+    middle = 0.5 * (height + length)
+    direction = np.concatenate([np.ones((len(p), 1)), unit(p[:, 1:])], axis=1)
+    return np.where((length <= height)[:, None], p, np.where((length <= -height)[:, None], 0.0, middle[:, None] * direction))
 
 
 def project_derivative(p: Rows) -> Blocks:

@@ -30,6 +30,7 @@ class Bodies:
     mass: np.ndarray  #      [n, d, d]
     column: np.ndarray  #    [places] in columns one after the other
     row: np.ndarray  #       [places]
+    work: float  #           of a factorisation for each body: the mean square of the blocks in a column of its factor
 
     def matrix(self, D: Groups) -> sparse.csc_matrix:
         """M + HΓ D ΓHᵀ of (7), with the places that D fills."""
@@ -73,7 +74,7 @@ def bodies_of(H: sparse.csr_matrix, mass: sparse.csr_matrix, counts: tuple[int, 
     if np.any(second & (body != high[contact])):
         return None
     pair = np.stack([low, np.where(high > low, high, n)], axis=1)  # n: no body
-    rank = _order(pair, n)
+    rank, work = _order(pair, n)
     pair = np.append(rank, n)[pair]
     place, row, column = _places(pair, n)
     blocks, slots, start, first = [], [], 0, 0
@@ -89,7 +90,7 @@ def bodies_of(H: sparse.csr_matrix, mass: sparse.csr_matrix, counts: tuple[int, 
     back = np.argsort(rank)
     coordinates = (d * back[:, None] + np.arange(d)).ravel()
     inertia = mass.data.reshape(n, d, d)[back]
-    return Bodies(d, coordinates, blocks, slots, np.swapaxes(inertia, 1, 2), column, row)
+    return Bodies(d, coordinates, blocks, slots, np.swapaxes(inertia, 1, 2), column, row, work)
 
 
 def _width(mass: sparse.csr_matrix) -> int:
@@ -107,14 +108,15 @@ def _owner(counts: tuple[int, int, int], sizes: tuple[int, int, int]) -> np.ndar
     return np.repeat(np.arange(sum(counts)), np.repeat(sizes, counts))
 
 
-def _order(pair: np.ndarray, n: int) -> np.ndarray:
-    """[n] the place of each body in the elimination."""
+def _order(pair: np.ndarray, n: int) -> tuple[np.ndarray, float]:
+    """[n] the place of each body in the elimination, and the work that it is."""
     both = pair[np.all(pair < n, axis=1)]
     ones = np.ones(len(both))
     graph = sparse.coo_matrix((ones, (both[:, 0], both[:, 1])), (n, n)).tocsc()
     graph.data[:] = 1.0
     graph = (graph + graph.T + sparse.diags(np.full(n, MASSIVE * max(len(both), 1)))).tocsc()
-    return splu(graph, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}).perm_c
+    factors = splu(graph, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return factors.perm_c, float(np.mean(np.diff(factors.L.indptr).astype(float) ** 2))
 
 
 def _places(pair: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -18,7 +18,6 @@ MAX_STEPS = 60
 PATIENCE = 12  #                                 failures in a row
 LEAPS, LEAPS_IN_VAIN, LEAPING = 40, 12, 1e-8  #  steps that are always taken, those of them without progress, and their λ
 HELD = 0.1  #                                    the largest λ of such a step
-PARTS = (1.0, 0.5, 0.25, 0.1, 0.03)  #           of a step, in the order in which they are tried
 
 
 def polish(scaled: Scaled, x: np.ndarray, tolerance: float, rho: float = 1.0, max_steps: int = MAX_STEPS) -> Iterate:
@@ -73,32 +72,6 @@ def leap(
         residual = scaled.residual(x)
         if not np.isfinite(residual):
             break
-        if residual < least:
-            best, least, since = x, residual, step
-    return Iterate(best, step)
-
-
-def search(scaled: Scaled, x: np.ndarray, tolerance: float, in_vain: int) -> Iterate:
-    """The same, but of each step that part is taken after which F is least."""
-    best, least = x, scaled.residual(x)
-    step, since, here = 0, 0, natural_map(scaled, x)
-    while least > tolerance and step < LEAPS and step - since < in_vain:
-        step += 1
-        try:
-            dx = _newton(scaled, *here, 1.0, LEAPING)
-        except Singular:
-            break
-        size = np.inf
-        for share in PARTS:
-            trial = x + share * dx
-            there = natural_map(scaled, trial)
-            if not (length := np.linalg.norm(there[0])) < size:
-                break
-            following, here, size = trial, there, length
-        if size == np.inf:
-            break
-        x = following
-        residual = scaled.residual(x)
         if residual < least:
             best, least, since = x, residual, step
     return Iterate(best, step)

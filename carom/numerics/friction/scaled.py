@@ -30,7 +30,6 @@ FILLED = 60  #           entries of Â in a row, about, up to which it is formed
 ROWS = 1.0  #            rows per coordinate of bodies, up to which Newton's systems are solved in rows and not in bodies
 PIVOTS = 1e-3  #         relative to its column, in bodies: one off the diagonal costs fill (8 times the time), refinement little
 REFINEMENTS = 2
-EXACT, NEARLY = 1e-15, 1e-9  #  residuals of linear systems; in bodies steps are many, and each corrects the one before
 
 Groups = list[np.ndarray]  #   what belongs to contacts with friction, to those without, and to bilateral rows, one array each
 
@@ -51,6 +50,7 @@ class Scaled:
     counts: tuple[int, int, int]  #  contacts with friction, without, bilateral rows
     matrix: sparse.csr_matrix | np.ndarray | None  #  Â
     H: sparse.csr_matrix | None  #                    HΓ, if Â is not formed
+    in_blocks: bool = False  #                        Newton's systems are solved in bodies, block by block, where they have blocks
 
     @property
     def columns(self) -> int:
@@ -85,7 +85,6 @@ class Scaled:
 
     def factorise(self, C: Groups, E: Groups | None) -> Callable[[np.ndarray], np.ndarray]:
         """A function that solves (6); E = None is the identity."""
-        enough = EXACT
         if isinstance(self.matrix, np.ndarray):
             approximate = _dense(diagonal(C).toarray() + (self.matrix if E is None else diagonal(E) @ self.matrix))
         elif E is None:
@@ -99,7 +98,7 @@ class Scaled:
             rates = self.apply(dx)
             return multiply(C, self.split(dx)) + (rates if E is None else multiply(E, self.split(rates)))
 
-        return lambda b: _refined(approximate, product, b, enough)
+        return lambda b: _refined(approximate, product, b)
 
     def _of_acting(self, C: Groups, E: Groups):
         """Contacts that open, E = 0, are many in a pile: their dx is C⁻¹b, and the system that of the others."""
@@ -157,14 +156,14 @@ class Scaled:
 
     @cached_property
     def bodies(self) -> Bodies | None:
-        return None if self.H is None else bodies_of(self.H, self.problem.mass, self.counts, self.columns)
+        return None if self.H is None or not self.in_blocks else bodies_of(self.H, self.problem.mass, self.counts, self.columns)
 
     @cached_property
     def _by_rows(self) -> sparse.csr_matrix:
         return self.H.T.tocsr()
 
 
-def scale_problem(problem: FrictionProblem, form: bool = True) -> Scaled:
+def scale_problem(problem: FrictionProblem, form: bool = True, in_blocks: bool = False) -> Scaled:
     """(5); of bodies Â is formed where that is not too large, if at all."""
     k, d, edge = len(problem.friction), 1 + problem.tangents, problem.contact_rows
     rough = np.flatnonzero((problem.friction > 0) & (d > 1))
@@ -187,7 +186,7 @@ def scale_problem(problem: FrictionProblem, form: bool = True) -> Scaled:
             matrix = sparse.csr_matrix(H.T @ (problem.inverse_mass @ H))
     if form and matrix is not None and len(rows) <= DENSE:
         matrix = matrix.toarray()
-    return Scaled(problem, rows, factor, size, q / size, (len(rough), len(smooth), len(problem.q) - edge), matrix, H)
+    return Scaled(problem, rows, factor, size, q / size, (len(rough), len(smooth), len(problem.q) - edge), matrix, H, in_blocks)
 
 
 def _entries(H: sparse.csr_matrix) -> float:
@@ -244,13 +243,13 @@ def _sparse(matrix, pivots: float = 0.1, order: str = "MMD_AT_PLUS_A"):
     return factors.solve
 
 
-def _refined(approximate, product, b, enough: float):
+def _refined(approximate, product, b):
     """The solution, its residual solved for again while that makes it smaller."""
     x = approximate(b)
     rest = b - product(x)
     size = np.linalg.norm(rest)
     for _ in range(REFINEMENTS):
-        if size <= enough * np.linalg.norm(b):
+        if size <= 1e-15 * np.linalg.norm(b):
             break
         better = x + approximate(rest)
         rest = b - product(better)
