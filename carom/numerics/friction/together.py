@@ -19,7 +19,7 @@ from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import Scaled, scale_problem
 
 TURNS = (100, 300)  #                    iterations of (12), with Newton steps after each,
-MORE, FILLED = (600, 1000), 200.0  #     and where `Bodies.work` is more: 100 cost as much as one such step of 1000 balls
+MORE, FILLED = (600, 1000), 500.0  #     and where `Bodies.work` is more: 100 cost as much as one such step of 1000 balls
 NEAR = 1e-7  #                           a certificate with which (12) stops: the rest is Newton's
 IN_VAIN = 6  #                           Newton steps without progress
 SLOPE = 10.0  #                          λ of (11) over ‖F‖: with none a third of the problems of settling heaps are missed here
