@@ -23,7 +23,7 @@ MORE, FILLED = (600, 1000), 500.0  #     and where `Bodies.work` is more: 100 co
 NEAR = 1e-7  #                           a certificate with which (12) stops: the rest is Newton's
 IN_VAIN = 6  #                           Newton steps without progress
 SLOPE = 10.0  #                          λ of (11) over ‖F‖: with none a third of the problems of settling heaps are missed here
-EXACT = 1e-3  #                          of the tolerance: certificates above this are made less by one more step
+EXACT, FREE = 1e-4, 6  #                 of the tolerance: certificates above this are made less by so many more steps, at most
 ABOVE, MIDDLE = (1e-3, 0.1, 1.0), 0.1  # heights of paths above what was found, and of one from the middle of the cones
 GOAL, SMALLER = 1e-3, 0.1  #             a certificate at which Newton's method is tried on the way, and so much less for the next
 MANY, LONG = 2000, 1000  #               rows of large problems; iterations of (12) that cost less than a path, tried before
@@ -44,8 +44,8 @@ def solve_together(problem: FrictionProblem, start: np.ndarray | None, tolerance
             iterations += taken + more
             if (residual := scaled.residual(x)) < least:
                 best, least = x, residual
-        if iterations and EXACT * tolerance < least <= tolerance:  # a step that nothing holds makes most solutions exact
-            best = leap(scaled, best, EXACT * tolerance, max_steps=1).x
+        if iterations and EXACT * tolerance < least <= tolerance:  # steps that nothing holds make most solutions exact
+            best = leap(scaled, best, EXACT * tolerance, max_steps=FREE).x
     return Iterate(scaled.impulses(best), iterations)
 
 
