@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix
 from jaxtyping import Array, Float, Int
 
 from carom.calls import public
@@ -59,7 +60,8 @@ class EventDriven(Method):
 
     (1) is (10) of [fetecau2003], (4) for elastic impacts its (14)–(15); simultaneous contacts as in `carom.contact.laws`.
 
-    - `solver`: a diffrax solver for ordinary differential equations with an error estimate, by default `diffrax.Dopri8()`.
+    - `solver`: a diffrax solver for ordinary differential equations with an error estimate, by default `diffrax.Dopri8()`; an
+      implicit one, such as `diffrax.Kvaerno5()`, for stiff systems.
     - `rtol`, `atol`: of each step, in every component of (q, p, φ).
     - `simultaneous`: how contacts that close at the same instant are resolved, see `carom.contact.laws`.
     - `max_step`: the longest step of the solver; needed only where a gap changes so briefly that eight looks at a step miss it.
@@ -106,7 +108,7 @@ class EventDriven(Method):
             raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
         if (max_impacts_per_step is not None and max_impacts_per_step < 1) or max_solver_steps < 1:
             raise InputError("max_impacts_per_step and max_solver_steps must be at least 1")
-        self.solver, self.simultaneous = solver, simultaneous
+        self.solver, self.simultaneous = _with_tolerances(solver, rtol, atol), simultaneous
         self.rtol, self.atol, self.max_step = (jnp.asarray(x, float) for x in (rtol, atol, max_step))
         self.max_impacts_per_step, self.max_solver_steps = max_impacts_per_step, max_solver_steps
 
@@ -159,6 +161,17 @@ class EventDriven(Method):
         )  # fmt: skip
         now = _output_step(self, mechanics, now, start.t_end, start.dt, start.step)
         return StepEnd(now.q, now.p, now.status, now.table, now.num_impacts, _Memory(now.pace, now.flown, now.idle))
+
+
+def _with_tolerances(solver: diffrax.AbstractAdaptiveSolver, rtol: float, atol: float) -> diffrax.AbstractAdaptiveSolver:
+    """An implicit solver solves its stages to the tolerances of the steps, unless it was given others, as in `diffeqsolve`."""
+    if not isinstance(solver, diffrax.AbstractImplicitSolver):
+        return solver
+    known = {"rtol": jnp.asarray(rtol, float), "atol": jnp.asarray(atol, float), "norm": optimistix.max_norm}
+    given = lambda value: callable(value) or eqx.is_array_like(value)  # noqa: E731  diffrax's word for "of the steps" is neither
+    missing = [name for name in known if not given(getattr(solver.root_finder, name, 0.0))]
+    places = lambda solver: [getattr(solver.root_finder, name) for name in missing]  # noqa: E731
+    return eqx.tree_at(places, solver, [known[name] for name in missing]) if missing else solver
 
 
 def _solver_step(solver: diffrax.AbstractAdaptiveSolver) -> Any:

@@ -51,10 +51,11 @@ def fly(method: Any, mechanics: Mechanics, now: Any, length) -> Flight:
     terms, zero = diffrax.ODETerm(field), jnp.zeros_like(now.t)
     y0 = jnp.concatenate([now.q, now.p, mechanics.contacts.faces(now.q, now.t)])
     memory = solver.init(terms, zero, length, y0, now.t)
-    y1, error, dense, _, _ = solver.step(terms, zero, length, y0, now.t, memory, False)
+    y1, error, dense, _, result = solver.step(terms, zero, length, y0, now.t, memory, False)
     size = jnp.max(jnp.abs(jnp.asarray(error)) / (method.atol + method.rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))))
     finite = jnp.all(jnp.isfinite(y1))
-    size = jnp.where(finite & jnp.isfinite(size), size, jnp.inf)  # an implicit solver that fails says so by an infinite error
+    solved = finite & jnp.isfinite(size) & (result == diffrax.RESULTS.successful)  # an implicit solver may fail
+    size = jnp.where(solved, size, jnp.inf)
     q1 = on_joints(mechanics, y1[:n], now.t + length)
     p1 = mechanics.remove_reaction(q1, y1[n : 2 * n], now.t + length)
     return Flight(End(length, q1, p1), size, finite, dense)

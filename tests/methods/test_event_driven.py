@@ -2,6 +2,7 @@
 
 import sys
 
+import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -263,6 +264,21 @@ def test_failures_are_named_and_end():
     assert run(-1.0, 0.0, EventDriven()).status.name in ("not_finite", "not_converged")  # runs off to −∞ in finite time
     assert run(0.0, 1.0, EventDriven()).status.ok  # control: turns back before q = 1
     assert run(0.0, 1.0, EventDriven(max_solver_steps=2, max_step=0.01)).status.name == "not_converged"
+
+
+def test_an_implicit_solver_steps_over_what_is_stiff():
+    """A spring before a wall, and beside it a damper 10⁴ times as fast: q₀ = cos 2t until t = π/3, then mirrored, and q₁ creeps. An
+    explicit solver, the control, must take hundreds of steps from one grid point to the next."""
+    wall = carom.Contact(lambda q: q[0] + 0.5)
+    spring = lambda q, v: 0.5 * v @ v - 0.5 * 4.0 * q @ q  # noqa: E731
+    system = carom.System(spring, [wall], force=lambda q, v: -1e4 * v * jnp.array([0.0, 1.0]))
+    grid = {"q0": [1.0, 1.0], "v0": [0.0, 0.0], "dt": 0.1, "num_steps": 50}
+    run = carom.solve(system, EventDriven(diffrax.Kvaerno5(), 1e-7, 1e-9, max_solver_steps=60), **grid)
+    assert run.status.ok and run.impacts.t == pytest.approx([np.pi / 3, np.pi], abs=1e-6)  # a hundred times what a step may err
+    slow = 0.5 * (1e4 - np.sqrt(1e8 - 16))  # λ² − 10⁴λ + 4 = 0
+    assert run.q[-1, 1] == pytest.approx(np.exp(-5 * slow), abs=1e-6)
+    explicit = EventDriven(diffrax.Tsit5(), 1e-7, 1e-9, max_solver_steps=60)
+    assert not carom.solve(system, explicit, **grid, throw=False).status.ok
 
 
 def test_wrong_arguments_are_refused():
