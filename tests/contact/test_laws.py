@@ -9,6 +9,7 @@ import pytest
 from conftest import TRAPEZOIDAL
 
 import carom
+from carom.contact import laws
 from carom.contact.laws import RIDGE, Closed, _agreement, friction_impulses, impact_impulse, largest_share, law_without_gain
 from carom.numerics.complementarity import normal_impulses
 from carom.numerics.complementarity.derivatives import friction_derivative
@@ -278,3 +279,36 @@ def test_targets_are_moved_by_what_contradicts_and_no_further():
     three = jnp.asarray([True, True, True, False])
     kept = np.asarray(_agreement(*map(jnp.asarray, (G[:4, :4], rates, target)), three))
     assert np.abs(kept).max() <= 1e-7 * np.abs(target).max()  # three corners can have any rates
+
+
+@pytest.mark.parametrize("contacts", [laws.FEW, laws.FEW + 2], ids=["few, the control", "more"])
+def test_what_sweeps_miss_in_the_plane_an_interior_point_finds(contacts, monkeypatch):
+    """Sweeps that say they failed, on problems that they can solve: where there are more than a few contacts the answer is theirs
+    all the same, and where there are few the failure is told."""
+    rng = np.random.default_rng(contacts)
+    slopes = rng.normal(size=(2 * contacts, 3 * contacts))
+    G, rates = slopes @ slopes.T, rng.normal(size=2 * contacts)
+    friction, closed = rng.uniform(0.1, 0.8, contacts), rng.uniform(size=contacts) < 0.8
+    problem = [jnp.asarray(x) for x in (G, rates, np.zeros(contacts), friction, closed)]
+    right = friction_impulses(*problem)
+    failed = right._replace(value=0 * right.value, converged=jnp.asarray(False))
+    monkeypatch.setattr(laws.complementarity, "friction_impulses", lambda *_: failed)
+    found = friction_impulses(*problem)
+    assert bool(right.converged) and bool(found.converged) == (contacts > laws.FEW)
+    if contacts > laws.FEW:  # G is regular, so that the impulses are the only ones, to the condition of G times the tolerance
+        assert np.allclose(found.value, right.value, atol=1e-10 * np.linalg.cond(G) * np.abs(right.value).max())
+
+
+def test_stacks_that_rock_are_solved_to_the_end():
+    """Ten boxes pushed by 0.11 to 0.24 m/s: friction at the floor makes them rock, corners open and close, and of twenty contacts
+    half would do. One run in ten ended with an unsolved contact problem."""
+    stack, lanes = carom.models.stack(10), 40
+    v0s = np.zeros((lanes, 30))
+    v0s[:, ::3] = np.linspace(0.11, 0.24, lanes)[:, None]
+    q0s = np.tile(np.asarray(stack.q0, float), (lanes, 1))
+    run = carom.ensemble(
+        stack.system, carom.MoreauJean(), q0s, v0s, dt=stack.dt, num_steps=100, params=stack.params, progress=False
+    )
+    assert np.all(run.ok)
+    pushed = 0.5 * 10 * v0s[:, 0] ** 2  # ten boxes of 1 kg
+    assert np.all(run.energy[:, -1] - run.energy_start <= 1e-9 * pushed)  # friction takes energy, and nothing gives any
