@@ -91,6 +91,7 @@ def _watch(watched: Any) -> tuple[Any, Any]:
         return watched.finish(), watched.page
     except KeyboardInterrupt:
         watched.stop.set()
+        typer.echo("stopped; what was computed is summed up, and the page stays open until Ctrl-C is pressed again", err=True)
         return watched.finish(), watched.page
 
 

@@ -1,6 +1,7 @@
 """Work that is watched while it is done: `carom run --live` of models and worlds, `carom sweep --live` with its map."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 import carom
 from carom.cli import commands as cli
+from carom.cli.watching import _watch
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
@@ -183,3 +185,24 @@ def test_a_sweep_on_the_command_line(pages, tmp_path):
     assert result.exit_code == 0 and "watch it: http://127.0.0.1:" in result.stderr, result.stderr
     (page,) = pages
     assert np.all(page.map.done) and page.words() == "4 of 4 points" and page.shown == "energy_error_max"
+
+
+def test_ctrl_c_says_what_the_next_one_is_for(capsys):
+    class Pressed:
+        """A watched run whose first wait is ended by Ctrl-C."""
+
+        def __init__(self):
+            self.stop, self.page, self.waits = threading.Event(), SimpleNamespace(address="here", show=lambda: None), 0
+
+        def finish(self):
+            self.waits += 1
+            if self.waits == 1:
+                raise KeyboardInterrupt
+            return "what there is"
+
+    pressed = Pressed()
+    assert _watch(pressed) == ("what there is", pressed.page) and pressed.stop.is_set()
+    assert "the page stays open until Ctrl-C is pressed again" in capsys.readouterr().err
+    pressed.waits = 1  # control: nobody presses
+    _watch(pressed)
+    assert "stopped" not in capsys.readouterr().err
