@@ -177,7 +177,7 @@ def _two_phases(closed: Closed, rates: Array, share, members: Array, differentia
 def friction_impulses(G, rates, target, friction, members) -> Multipliers:
     """Coulomb's law for all contacts at once. In the plane sweeps and Newton's method end at rounding, also for most tall stacks.
     In space, where contacts depend on one another more often than not, an interior point finds what these miss; in the plane it
-    is asked where they did, among more than a few contacts: one in twenty stacks of ten boxes that are pushed, and rock."""
+    is asked where they did, among more than a few contacts: six of a hundred stacks of ten boxes that are pushed, and rock."""
     k = members.shape[0]
     tangents = rates.shape[0] // max(k, 1) - 1
     if tangents > 1:
