@@ -16,6 +16,7 @@ from carom.bodies.joints import JointRows
 from carom.bodies.once import once
 from carom.bodies.quaternions import crossing, lengths
 from carom.bodies.scene import Scene, State
+from carom.numerics.friction.compiled.block_problem import BlockProblem, in_blocks
 from carom.numerics.friction.problem import FrictionProblem
 
 ROUNDING = 4 * np.finfo(float).eps  # of a sum of a dozen products
@@ -173,6 +174,23 @@ def problem(
         give = rows.compliance[gives]
         M, W = (sparse.block_diag([known, sparse.diags(more)], "csr") for known, more in ((M, 1 / give), (W, give)))
     return FrictionProblem(q, friction, rows.tangents, jacobian=H, mass=M, inverse_mass=W)
+
+
+def block_problem(
+    scene: Scene, rows: Rows, inverse: np.ndarray, q: np.ndarray, friction: np.ndarray, least: float = 0.0
+) -> BlockProblem:
+    """The same in blocks, for the compiled solver."""
+    bodies, number = _touched(scene, rows)
+    d = 3 if scene.dim == 2 else 6
+    light = np.zeros((len(bodies), d, d))
+    if d == 3:
+        light[:, [0, 1], [0, 1]], light[:, 2, 2] = scene.inverse_mass[bodies][:, None], inverse[bodies, 2, 2]
+    else:
+        light[:, [0, 1, 2], [0, 1, 2]], light[:, 3:, 3:] = scene.inverse_mass[bodies][:, None], inverse[bodies]
+    pair = np.stack([number[rows.a], number[rows.b]], axis=1)
+    pair[pair < 0] = len(bodies)
+    parts = -_coordinates(rows.linear, rows.turn_a, d), _coordinates(rows.linear, rows.turn_b, d)
+    return in_blocks(parts, pair, light, q, friction, 1 + rows.tangents, rows.compliance, least)
 
 
 def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from carom.bodies.contact_rows import Rows, delassus, problem
+from carom.bodies.contact_rows import Rows, block_problem, delassus, problem
 from carom.bodies.dense_interior import HEIGHTS, solve_inside
 from carom.bodies.dense_newton import (
     BLURRED,
@@ -26,6 +26,7 @@ from carom.bodies.pivoting import pivot
 from carom.bodies.posed import Posed
 from carom.bodies.quaternions import apply, lengths
 from carom.bodies.scene import Scene
+from carom.numerics.friction import compiled
 from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual, project_coulomb
 from carom.numerics.friction.stages import SCHEDULE, solve_friction
 from carom.numerics.friction.together import solve_hard, solve_together
@@ -132,8 +133,7 @@ def _in_rounds(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance:
 
 def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
     """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself."""
-    asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
-    r, iterations = solve_together(asked, start, TOGETHER * tolerance)
+    r, iterations = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0)
     island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
     missed = island_residuals(posed, q, r, island) > 0.5 * tolerance
     if not np.any(missed):
@@ -142,6 +142,20 @@ def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: flo
     better, stage, taken = _some(posed, again, q, r, tolerance, None)
     r[again] = better[again]
     return r, certificate(posed, q, r), stage, iterations + taken
+
+
+def _together(
+    posed: Posed, rows: Rows, friction: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float, least: float
+) -> tuple[np.ndarray, int]:
+    """Impulses near the solution and the iterations they took: by compiled loops, or where numba is missing by arrays."""
+    if compiled.available():
+        from carom.numerics.friction.compiled.block_solver import solve_in_blocks  # numba takes its time to be imported
+
+        asked = block_problem(posed.scene, rows, posed.inverse, q, friction, least)
+        found = solve_in_blocks(asked, start, tolerance)
+        return found.impulses, found.iterations
+    asked = replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)
+    return solve_together(asked, start, tolerance)
 
 
 def _some(
