@@ -87,7 +87,7 @@ def factorise(start, rows, D, L, U, T):
                 to = where[rows[f]]
                 _subtract(L[to], L[f], U[e], T)
                 _subtract(U[to], L[e], U[f], T)
-        if not _invert(D[j], inverse, work, T):
+        if not _invert(D[j], inverse, work):
             return False
         D[j] = inverse
         for e in range(start[j], start[j + 1]):
@@ -155,9 +155,9 @@ def _subtract(C, A, B, T):
 
 
 @_compiled
-def _invert(A, inverse, work, T):
-    """By Gauss and Jordan, with pivots; False where there is none."""
-    d = len(T)
+def _invert(A, inverse, work):
+    """By Gauss and Jordan, with pivots; False where there is none. Its loops are not written out: that takes seconds to compile."""
+    d = len(A)
     for i in range(d):
         for j in range(d):
             work[i, j], work[i, d + j] = A[i, j], 0.0

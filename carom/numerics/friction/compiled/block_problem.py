@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.numerics.friction.problem import FrictionProblem
+
 ROUGH, SMOOTH, BILATERAL = 0, 1, 2
 
 
@@ -110,3 +112,27 @@ def in_blocks(
 
 def _inverse_root(diagonal: np.ndarray) -> np.ndarray:
     return 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def blocks_of(problem: FrictionProblem) -> BlockProblem:
+    """The blocks of a problem of bodies, each with as many coordinates as the first and each row with two bodies at most."""
+    mass, H = problem.inverse_mass, problem.jacobian
+    d = int(mass.indptr[1]) if mass is not None and mass.shape[0] else 0
+    if d == 0 or mass.shape[0] % d or mass.nnz != mass.shape[0] * d:
+        raise ValueError("the problem has no bodies with as many coordinates each: W alone was given, or something gives way")
+    n, entries = mass.shape[0] // d, H.T.tocoo()
+    body = entries.col // d
+    first, last = np.full(len(problem.q), n), np.full(len(problem.q), -1)
+    np.minimum.at(first, entries.row, body)
+    np.maximum.at(last, entries.row, body)
+    if np.any((body != first[entries.row]) & (body != last[entries.row])):
+        raise ValueError("a row has more than two bodies")
+    width = 1 + problem.tangents
+    for end in (first, last):  # all rows of a contact have the same two, though one of them may not feel one of the bodies
+        whole = end[: problem.contact_rows].reshape(-1, width)
+        whole[:] = (np.min if end is first else np.max)(whole, axis=1, keepdims=True)
+    rows = np.zeros((2, len(problem.q), d))
+    rows[(body != first[entries.row]).astype(int), entries.row, entries.col % d] = entries.data
+    pair = np.stack([first, np.where(last > first, last, n)], axis=1)
+    blocks = mass.toarray() if n == 1 else mass.data
+    return in_blocks((rows[0], rows[1]), pair, blocks.reshape(n, d, d), problem.q, problem.friction, width, None, problem.least_size)
