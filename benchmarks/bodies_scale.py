@@ -16,10 +16,13 @@ from carom.bodies.detection.broad import near_pairs
 from carom.bodies.stepping import Stepper
 from carom.bodies.world import World
 from carom.numerics.blas_threads import one_thread
+from carom.numerics.friction.compiled.block_problem import blocks_of
+from carom.numerics.friction.compiled.block_solver import solve_in_blocks
 from carom.numerics.friction.together import solve_together
 
 HERE = Path(__file__).parent
 SIDE, ROOM, JITTER = 0.1, {"columns": 0.1005, "heap": 0.12}, {"columns": 2e-4, "heap": 8e-3}  # metres: a body, its cell, disorder
+ARRAYS = 12  # across: larger packings by compiled loops alone
 DT, STEPS, TOLERANCE = {"columns": 1e-3, "heap": 2e-3}, {"columns": 45, "heap": 120}, 1e-8
 
 
@@ -76,13 +79,18 @@ def pairs(count: int) -> float:
 def growth(across: int) -> str:
     """One problem of a packing of balls in disorder, from nothing."""
     problem = packing(np.random.default_rng(0), across, across, 0.1)
+    contacts, cells = len(problem.friction), []
+    ways = [lambda: solve_in_blocks(blocks_of(problem), None, TOLERANCE).impulses]
+    if across <= ARRAYS:
+        ways.append(lambda: solve_together(problem, None, TOLERANCE).x)
     with one_thread():
-        clock = time.process_time()
-        found = solve_together(problem, None, TOLERANCE)
-        seconds = time.process_time() - clock
-    contacts = len(problem.friction)
-    each, residual = 1e3 * seconds / contacts, problem.residual(found.x)
-    return f"| {across**3} | {contacts} | {seconds:.2f} s | {each:.2f} ms | {residual:.0e} |"
+        for way in ways:
+            way()  # compiles
+            clock = time.process_time()
+            r = way()
+            seconds = time.process_time() - clock
+            cells.append(f"{seconds:.3f} s | {1e3 * seconds / contacts:.3f} ms | {problem.residual(r):.0e}")
+    return f"| {across**3} | {contacts} | " + " | ".join(cells + ["– | – | –"] * (2 - len(cells))) + " |"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -110,8 +118,11 @@ def main(argv: list[str] | None = None) -> None:
     lines += ["", "Finding the pairs that come near each other:", "", "| boxes | per box |", "|---|---|"]
     lines += [f"| {count} | {1e6 * pairs(count) / count:.0f} µs |" for count in (100, 1000, 10_000, 100_000)]
     lines += ["", "One contact problem of a close packing of balls in disorder, from nothing:", ""]
-    lines += ["| balls | contacts | time | per contact | E |", "|---|---|---|---|---|"]
-    lines += [growth(across) for across in (3, 6, 10, 12)]
+    lines += ["| balls | contacts | compiled: time | per contact | E | in arrays: time | per contact | E |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    for across in (3, 6, 10, 12, 20, 27):
+        lines.append(growth(across))
+        print(lines[-1], flush=True)
     (HERE / "bodies_scale.md").write_text("\n".join(lines) + "\n")
 
 

@@ -22,11 +22,12 @@ EXTRAS = {
     "notebook": ("anywidget",),
     "cluster": ("distributed",),
     "billiards": ("numba",),
+    "fast": ("numba",),
     "bench": ("scipy", "mujoco", "numba"),
     "docs": ("mkdocs", "material", "mkdocstrings"),
     "dev": ("pytest", "xdist", "ruff", "pyright", "scipy", "websocket", "h5netcdf", "distributed", "numba", "viser", "anywidget"),
 }
-FOR_USERS = ("netcdf", "cluster", "billiards", "live", "notebook")
+FOR_USERS = ("netcdf", "cluster", "billiards", "fast", "live", "notebook")
 IN_WHEEL = ("carom/py.typed", "carom/__init__.py", "carom/xla/trial.py")
 IN_SDIST = ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "carom/py.typed", "tests/conftest.py")
 

@@ -207,6 +207,9 @@ def _island(
         return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
     asked = ask()
     if not hard or start is None:
+        r, taken = _together(posed, rows, friction, q, start, tolerance, least)
+        if (residual := asked.residual(r)) <= tolerance:
+            return r, residual, "together", taken
         found = solve_friction(asked, start, tolerance)
         if not found.converged and start is not None:
             again = solve_friction(asked, None, tolerance)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 PACKAGES = ("jax", "jaxlib", "equinox", "diffrax", "jaxtyping", "numpy", "xarray", "zarr", "filelock")
+HOW = "arrays, several times slower: pip install 'carom[fast]'"
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Exactly one JSON object on stdout.")] = False) -> None:
@@ -28,6 +29,7 @@ def facts() -> dict[str, dict[str, Any]]:
 
     import carom
     from carom.kept import finished
+    from carom.numerics.friction import compiled
     from carom.xla.kernel import kernel_state
     from carom.xla.machine import cache_root, cores, processor, versions
     from carom.xla.programs import program_cache, size
@@ -58,6 +60,7 @@ def facts() -> dict[str, dict[str, Any]]:
             "kept": kept is not None and kept.works() is not False,
         },
         "one kernel": {"on": kernel.on, "why": kernel.why},
+        "heaps of bodies": {"compiled": compiled.available(), "by": "numba" if compiled.available() else HOW},
     }
 
 

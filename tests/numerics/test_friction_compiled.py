@@ -1,11 +1,11 @@
-"""Large contact problems in compiled blocks: factors, products and steps against dense matrices, solutions against the certificate."""
+"""Large contact problems in compiled blocks: factors, products and steps against dense matrices, solutions by the certificate."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import carom  # noqa: F401  (double precision)
+import carom
 from benchmarks import friction_scenes as scenes
 from carom.numerics.friction import compiled
 from carom.numerics.friction.problem import FrictionProblem
@@ -86,8 +86,8 @@ def test_products_and_certificate_are_those_of_the_problem(name):
     seen = rows != 0
     assert np.allclose(rows[seen], known[seen], rtol=0, atol=1e-12 * np.abs(known).max())  # a hundred products a row
     E = block_gradient.residual(blocks, x, z)
-    assert E == pytest.approx(problem.residual(r), rel=1e-10)
-    assert E != pytest.approx(problem.residual(1.01 * r), rel=1e-10)  # control
+    assert pytest.approx(problem.residual(r), rel=1e-10) == E
+    assert pytest.approx(problem.residual(1.01 * r), rel=1e-10) != E  # control
 
 
 @each_problem
@@ -118,7 +118,9 @@ def test_solutions_meet_the_certificate_and_move_as_the_stages_say(name):
     if name == "packing":  # sticks all over, so that velocities are unique
         other = solve_friction(problem, tolerance=1e-10)
         size = np.abs(problem.q).max()
-        assert np.allclose(problem.velocities(found.impulses), other.velocities, rtol=0, atol=1e-5 * size)  # E over the flattest mode
+        assert np.allclose(
+            problem.velocities(found.impulses), other.velocities, rtol=0, atol=1e-5 * size
+        )  # E over the flattest mode
 
 
 def test_what_gives_way_gives_way():
@@ -169,6 +171,7 @@ def test_worlds_move_alike_with_and_without_numba(monkeypatch):
     world.material(friction=0.5)
     ask = lambda: world.solve(dt=1e-3, num_steps=3, tolerance=1e-10, progress=False)  # noqa: E731
     with_it = ask()
+    assert "together" in with_it.stages  # what is compared
     monkeypatch.setattr(compiled, "available", lambda: False)
     without = ask()
     assert np.allclose(with_it.x[-1], without.x[-1], rtol=0, atol=1e-9)  # three steps of 1e-3 s at 1e-10 of 1 m/s

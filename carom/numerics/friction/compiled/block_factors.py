@@ -1,7 +1,7 @@
 """The factorisation of a matrix of d × d blocks on a graph of bodies, compiled.
 
-A = L D U without exchanges between blocks; inside a block D_k pivots are chosen. The pattern is symmetric: `structure` finds where L
-and U fill up, column by column with the elimination tree, and a column j takes what all columns before it give to it:
+A = L D U without exchanges between blocks; inside a block D_k pivots are chosen. The pattern is symmetric: `structure` finds
+where L and U fill up, column by column with the elimination tree, and a column j takes what all columns before it give to it:
 
     A_ij ← A_ij − L_ik U_kj,     L_ij = A_ij D_j⁻¹                                                                       (15)
 

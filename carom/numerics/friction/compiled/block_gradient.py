@@ -2,7 +2,8 @@
 
     w = xⁿ + β(xⁿ − xⁿ⁻¹),     xⁿ⁺¹ = P_L(w − y(w) / ℓ),     y(w) = z + |z_T| e₀,   z = Âw + Γq                          (12)
 
-The iteration is that of `carom.numerics.friction.gradient`. D and R are tuples as long as a body has coordinates and a contact rows.
+The iteration is that of `carom.numerics.friction.gradient`. D and R are tuples as long as a body has coordinates and a contact
+rows.
 """
 
 import math

@@ -183,7 +183,7 @@ def _multiply(blocks, x):
 
 @_compiled
 def _acts(block):
-    for value in block.flat:
+    for value in block.flat:  # noqa: SIM110  (numba compiles this at once, a generator slowly)
         if value != 0.0:
             return True
     return False

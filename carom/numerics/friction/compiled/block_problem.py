@@ -2,8 +2,8 @@
 
     r = Γx,    Γ = s diag(1/μ, 1, 1),    Â = ΓHᵀM⁻¹HΓ + γΓ²,    z = Âx + Γq                                              (5)
 
-as in `carom.numerics.friction.scaled`, with G = M^(−½) HΓ, so that Â = GᵀG but for γ, what gives way in a row. A *unit* is a contact with
-its rows, or one bilateral row; of its rows a unit without friction, or a bilateral one, has the first.
+as in `carom.numerics.friction.scaled`, with G = M^(−½) HΓ, so that Â = GᵀG but for γ, what gives way in a row. A *unit* is a
+contact with its rows, or one bilateral row; of its rows a unit without friction, or a bilateral one, has the first.
 """
 
 from dataclasses import dataclass
@@ -68,8 +68,8 @@ def in_blocks(
     soft: np.ndarray | None = None,
     least: float = 0.0,
 ) -> BlockProblem:
-    """`rows`: Hᵀ of the first and of the second body of each row [r, d]; `pair` [r, 2] their numbers, as many as there are bodies where
-    there is none; `inverse_mass` [bodies, d, d]; `width`: rows of a contact; `soft`: what gives way [r]; `least`: ‖q‖ counts
+    """`rows`: Hᵀ of the first and of the second body of each row [r, d]; `pair` [r, 2] their numbers, as many as there are bodies
+    where there is none; `inverse_mass` [bodies, d, d]; `width`: rows of a contact; `soft`: what gives way [r]; `least`: ‖q‖ counts
     as at least this."""
     n, d = inverse_mass.shape[:2]
     contacts, edge = len(friction), len(friction) * width
@@ -135,4 +135,6 @@ def blocks_of(problem: FrictionProblem) -> BlockProblem:
     rows[(body != first[entries.row]).astype(int), entries.row, entries.col % d] = entries.data
     pair = np.stack([first, np.where(last > first, last, n)], axis=1)
     blocks = mass.toarray() if n == 1 else mass.data
-    return in_blocks((rows[0], rows[1]), pair, blocks.reshape(n, d, d), problem.q, problem.friction, width, None, problem.least_size)
+    return in_blocks(
+        (rows[0], rows[1]), pair, blocks.reshape(n, d, d), problem.q, problem.friction, width, None, problem.least_size
+    )
