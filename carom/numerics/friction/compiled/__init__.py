@@ -10,8 +10,8 @@ one and nearly three. numba is an extra (`pip install 'carom[fast]'`): `availabl
 stages in arrays do the work. Nothing is imported here.
 
 Each file compiles for itself and the driver goes from one to the next in Python, since what numba keeps on disk does not notice
-that a function in another file has changed. Coordinates of a body (6 or 3) and rows of a contact (3 or 2) are known to the compiler as
-lengths of tuples.
+that a function in another file has changed. Coordinates of a body (6 or 3) and rows of a contact (3 or 2) are known to the
+compiler as lengths of tuples.
 """
 
 from functools import cache

@@ -1,10 +1,10 @@
 """The driver: first order, then proximal points with Newton's method inside, until the certificate is met.
 
 Impulses of a heap are not unique, and Newton's method on F goes along those that move nothing until contacts leave their cones.
-About a point x̄ the problem (16) is regular: Newton's method solves it in a few steps, its solution is the next x̄, and with λ → 0 the points
-come to a solution of the problem itself [rockafellar1976]. λ falls after a point that was found and rises after one that was not.
-Of 78 problems of a hundred settling balls and boxes, from 300 iterations of (12), steps held as in (14) solve 52 (boxes: half of
-them), proximal points 74 in the first turn and 77 in the second.
+About a point x̄ the problem (16) is regular: Newton's method solves it in a few steps, its solution is the next x̄, and with λ → 0
+the points come to a solution of the problem itself [rockafellar1976]. λ falls after a point that was found and rises after one
+that was not. Of 78 problems of a hundred settling balls and boxes, from 300 iterations of (12), steps held as in (14) solve 52
+(boxes: half of them), proximal points 74 in the first turn and 77 in the second.
 """
 
 from dataclasses import dataclass, replace
