@@ -22,6 +22,15 @@ def test_a_long_flow_stands_once_in_a_program(name, once):
     assert (method.glide(mechanics) is None) == once
 
 
+def test_a_brief_run_holds_a_shorter_flow_once():
+    """A run that is to be differentiated has few steps, which do not pay for a second copy; a flow that is written out stays."""
+    for name, once in (("double_pendulum", True), ("particle", False)):
+        model, method = getattr(carom.models, name)(), carom.VariationalCollision()
+        mechanics = method.bind(model.system, model.params, len(model.q0))
+        mechanics.brief = True
+        assert method.flies_once(mechanics) == once
+
+
 def run(monkeypatch, long: float):
     """The same motion, with flows counted as long from so many operations on."""
     monkeypatch.setattr(collision, "LONG", long)

@@ -24,7 +24,8 @@ from carom.xla.kernel import sealed
 from carom.xla.programs import WRITTEN_OUT, ask_for
 from carom.xla.structure import operations
 
-LONG = 1200  # operations of a flow, from which on a program holds it once: compiling it takes as long as a million steps save
+# Operations of a flow, from which on a program holds it once: compiling it takes as long as a million steps save; or a brief run.
+LONG, LONG_BRIEFLY = 1200, 400
 NODES_ALONE = {"interfaces": "interfaces are located", "supports": "supports hold", "dry friction": "dry friction is written"}
 
 
@@ -170,7 +171,7 @@ class VariationalCollision(Method):
         if "is long" not in mechanics.flows:
             flow = self.flow(mechanics, without_energy=mechanics.contacts.num_contacts == 0)
             example = jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim), jnp.zeros(()), jnp.zeros(())
-            mechanics.flows["is long"] = operations(flow, *example) >= LONG
+            mechanics.flows["is long"] = operations(flow, *example) >= (LONG_BRIEFLY if mechanics.brief else LONG)
         return mechanics.flows["is long"]
 
     def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:

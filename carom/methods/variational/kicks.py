@@ -94,11 +94,12 @@ def _by_entries(split: Splitting, coefficients: np.ndarray):
             force = once(split.force(jnp.stack(q)))
             p = [p[i] + (kick * h) * force[i] for i in range(n)]
             if k < len(coefficients):
+                length = coefficients[k] * h
                 # What a step waits for is one number after the other. Each column is added by itself, a coordinate's own last: its
                 # momentum is the last to be known, and one operation leads from there to the next force.
                 for i in range(n):
                     for j in sorted(range(n), key=lambda j: j == i):
-                        q[i] = q[i] + (coefficients[k] * h * B[i][j]) * p[j]
+                        q[i] = q[i] + (length * B[i][j]) * p[j]
         q, zero = jnp.stack(q), jnp.zeros_like(h)
         return Flow(q, jnp.stack(p) + at_rest, zero, zero, jnp.asarray(True))
 
