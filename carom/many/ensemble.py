@@ -115,7 +115,8 @@ def ensemble(
     plan.run_all(Bar(progress))
     q, p = plan.q, plan.p
     late = plan.steps[:, None] < np.asarray(saved)
-    q[late], p[late] = np.nan, np.nan
+    if late.any():
+        q[late], p[late] = np.nan, np.nan
     return Ensemble(
         t=t0 + np.asarray(saved) * lanes.dt[:, None],
         q=q,
@@ -135,8 +136,8 @@ def ensemble(
         params=jax.tree.map(copy, params),
         each=jax.tree.map(copy, each or {}),
         contact_names=lanes.problem.contact_names,
-        seconds=time.perf_counter() - compiled,
-        compile_seconds=compiled - clock,
+        seconds=time.perf_counter() - compiled + plan.bringing,
+        compile_seconds=compiled - clock - plan.bringing,
         name=name,
         single=np.dtype(dtype) == np.float32,
     )
@@ -176,6 +177,8 @@ class _Plan:
         numbers, rest = eqx.partition((method, system), eqx.is_inexact_array)
         self.method, self.system = eqx.combine(jax.tree.map(lambda x: x.astype(dtype), numbers), rest)
         self.lanes, self.saved, self.dtype, self.devices = lanes, saved, dtype, devices
+        self.first: tuple[LaneInputs, LaneStates] | None = None  # of the first task, what `compile` has brought to the device
+        self.bringing = 0.0  # seconds that took: of the run, though spent before it
         self.own_steps = bool(np.any(lanes.dt != lanes.dt[0]))
         count, n = lanes.q.shape
         on_cpu = devices[0].platform == "cpu"
@@ -206,14 +209,18 @@ class _Plan:
         return set(remembered(_functions_used, self.method, self.system, lanes.problem.params, *at))
 
     def compile(self) -> None:
-        """The first task up to step 0: nothing is done but compiling. What Triton does not take goes the longer way."""
+        """The first task up to step 0: nothing is done but compiling. What Triton does not take goes the longer way. What was
+        brought to the device for it stays there: on a GPU, where a task is all lanes, that is half of what a run brings."""
+        clock = time.perf_counter()
+        self.first = jax.block_until_ready(self.begin(self.tasks[0], 0))
+        self.bringing = time.perf_counter() - clock
         try:
-            self.run(self.tasks[0], [0])
+            self.come_to(0, *self.first)
         except Exception as error:
             if not self.tiled:
                 raise
             self.tiled = False
-            self.run(self.tasks[0], [0])  # whatever is wrong with the system itself is raised here
+            self.come_to(0, *self.first)  # whatever is wrong with the system itself is raised here
             why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             text = f"this ensemble is not one kernel on the GPU, and several times slower ({why}); CAROM_TILES=0 silences this"
             warnings.warn(text, stacklevel=3)
@@ -231,6 +238,13 @@ class _Plan:
                 workers.shutdown(wait=False, cancel_futures=True)
 
     def run(self, task: slice, saved: list[int], device: int = 0) -> None:
+        inputs, states = self.first if self.first and task == self.tasks[0] else self.begin(task, device)
+        for i, until in enumerate(saved):
+            states, energy = self.come_to(until, inputs, states)
+            self.store(task, i, *jax.device_get((states, energy)))
+
+    def begin(self, task: slice, device: int) -> tuple[LaneInputs, LaneStates]:
+        """The lanes of a task at their start, where they will be stepped."""
         lanes, count = self.lanes, task.stop - task.start
         fill = lambda x: self.fill(x[task])  # noqa: E731
         shared: Any = [x.astype(self.dtype) for x in lanes.shared]
@@ -241,12 +255,11 @@ class _Plan:
         controller = self.system.controller
         control: Any = () if controller is None else fill(np.tile(controller.start, (len(lanes.q), 1)))
         states = LaneStates(fill(lanes.q), fill(lanes.p), none, none, status, control)
+        default = len(self.devices) == 1 and self.devices[0] == jax.devices()[0]
+        if default and self.devices[0].platform == "cpu":
+            return inputs, states
         with jax.enable_x64(self.dtype == np.float64):
-            if len(self.devices) > 1 or self.devices[0] != jax.devices()[0]:
-                inputs, states = jax.device_put((inputs, states), self.devices[device])
-            for i, until in enumerate(saved):
-                states, energy = self.advance(inputs, states, until)
-                self.store(task, i, jax.device_get(states), jax.device_get(energy))
+            return jax.device_put((inputs, states), None if default else self.devices[device])
 
     def fill(self, values: np.ndarray) -> Any:
         """Lanes along the last axis, repeated up to the size of a task."""
@@ -255,11 +268,14 @@ class _Plan:
         out[..., len(values) :] = out[..., len(values) - 1 : len(values)]
         return out
 
-    def advance(self, inputs: LaneInputs, states: LaneStates, until: int) -> tuple[LaneStates, Array]:
+    def come_to(self, until: int, inputs: LaneInputs, states: LaneStates) -> tuple[LaneStates, Array]:
+        """The states at a step, and their energies."""
         longest = max(b - a for a, b in zip([0, *self.saved], self.saved, strict=False)) or 1
         step: Callable[..., Any] = _tiled if self.tiled else _together if self.compact else _one_by_one
         sizes = _Sizes(self.block, self.pool, longest, self.way)
-        return step(self.method, self.system, self.lanes.assembly, inputs, states, np.asarray(until, np.int32), sizes)
+        with jax.enable_x64(self.dtype == np.float64):
+            end = step(self.method, self.system, self.lanes.assembly, inputs, states, np.asarray(until, np.int32), sizes)
+            return jax.block_until_ready(end)
 
     def store(self, task: slice, i: int, states: LaneStates, energy: np.ndarray) -> None:
         count = task.stop - task.start

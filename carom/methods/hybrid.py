@@ -119,7 +119,7 @@ class Hybrid(Method):
         return memory._replace(velocity=self.contact.recentre(mechanics, q, memory.velocity))
 
     def glide(self, mechanics: Mechanics):
-        sight, glide = self.collision.glide(mechanics)
+        sight, glide = self.collision.glide_of(mechanics)
 
         def while_flying(q, p, t, dt, seen, memory: _Mode):
             end = glide(q, p, t, dt, seen, ())

@@ -46,6 +46,7 @@ class Grid(NamedTuple):
     number: Any = None  #           the number of the first step in its run, where that is not `first`
     armed: Any = True  #            do stops end the loop?
     times: Any = None  #            [length + 2] instants, where steps are of different length; beyond the last step, any
+    brief: bool = False  #          so few steps that what is faster has to be quick to compile, too
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
@@ -164,6 +165,7 @@ class _Loop:
     def _bound(self, system: System) -> Mechanics:
         mechanics = self.method.bind(system, self.params, self.start.q.shape[0])
         mechanics.make_room(self.grid.contact_rows)
+        mechanics.brief = self.grid.brief
         return mechanics
 
     def _prepared(self, mechanics: Mechanics) -> Any:

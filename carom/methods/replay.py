@@ -39,6 +39,8 @@ from carom.numerics.newton import polish
 from carom.system.mechanics import Mechanics
 from carom.xla.linear_pair import unless_batched
 
+BRIEF = 1000  # steps of a run that is to be differentiated: so few are done before another copy of their flow is compiled
+
 
 class Values(NamedTuple):
     """What can be differentiated by a replay; the times of the grid need none."""
@@ -143,7 +145,7 @@ def advanced(method: Any, system: Any, params: Any, start: State, dt: Array, num
     method, system, params, start, dt = eqx.combine(still, (method.noting(), system, params, start, dt))
     zero, most = jnp.zeros((), jnp.int32), jnp.asarray(max_impacts + 1, jnp.int32)
     limit, rows = jnp.asarray(num_steps if taken is None else taken, jnp.int32), max_impacts + method.impacts_reserved
-    grid = Grid(dt, zero, limit, most, num_steps, rows, times=_uneven(start.t, dt))
+    grid = Grid(dt, zero, limit, most, num_steps, rows, times=_uneven(start.t, dt), brief=num_steps <= BRIEF)
     fixed, rest = eqx.partition((method, system, params, start, grid), eqx.is_array)
     forwards = lambda kernel: lambda fixed: advance(*eqx.combine(fixed, rest), kernel=kernel)  # noqa: E731
     return unless_batched(forwards(True), forwards(False))(fixed)

@@ -56,6 +56,7 @@ class Mechanics(abc.ABC):
     num_constraints: int  #   rows of A
     lumped: bool  #           masses at nodes: `carom.system.lumped`
     around: Any = None  #     in a chart: the same system on its own space, whose mass is often simpler
+    brief: bool = False  #    for a run of few steps
 
     def __init__(self, functions: Functions, contacts: Contacts):
         self.functions, self.contacts = functions, contacts

@@ -214,3 +214,31 @@ def test_several_devices_give_the_same_numbers():
     )
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=300)
+
+
+def test_lanes_are_brought_to_a_device_once(balls, monkeypatch):
+    """Compiling begins with the first task, and running goes on with what was brought for that: on a GPU a task is all lanes."""
+    from carom.many.ensemble import _Plan
+
+    begun, begin = [], _Plan.begin
+    monkeypatch.setattr(_Plan, "begin", lambda plan, task, device: begun.append(task) or begin(plan, task, device))
+    run = carom.ensemble(**balls)
+    assert len(begun) == len(set(map(str, begun)))  # with what `compile` had brought thrown away, the first task is here twice
+    assert sum(task.stop - task.start for task in begun) == len(run)
+
+
+def test_lanes_are_checked_in_pieces(balls, monkeypatch):
+    """What is wrong in a later piece is found, and named by the number of its lane; momenta are those of one piece."""
+    from carom.many import lane_inputs
+
+    whole = carom.ensemble(**{**balls, "num_steps": 1}, save=[0])
+    monkeypatch.setattr(lane_inputs, "PIECE", 256)
+    parts = carom.ensemble(**{**balls, "num_steps": 1}, save=[0])
+    assert np.array_equal(whole.p, parts.p) and np.array_equal(whole.energy_start, parts.energy_start)
+    deep = balls["q0s"].copy()
+    deep[700, 1] = -0.25
+    with pytest.raises(carom.InputError, match=r"lane 700: the initial state lies inside an obstacle: .* is 0.25 deep"):
+        carom.ensemble(**{**balls, "q0s": deep})
+    deep[700, 1] = np.nan
+    with pytest.raises(carom.InputError, match=r"lane 700 is .*must be finite"):
+        carom.ensemble(**{**balls, "q0s": deep})

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import carom
+from carom.methods.variational.lumped_flow import composed_limit
 
 Q, P, H = jnp.asarray([0.4, -0.3]), jnp.asarray([0.7, 0.2]), 0.1
 
@@ -61,3 +62,21 @@ def test_forces_are_not_left_out():
     system = carom.System(split, force=lambda v: -0.1 * v)
     jax.eval_shape(lambda q: found.append(system.bind({}, 2).splitting()), Q)
     assert found == [None]
+
+
+@pytest.mark.parametrize("order", [4, 6, 8])
+def test_the_limit_of_a_composition_is_where_its_matrix_stops_being_bounded(order):
+    """|tr A| of the product of all stages reaches 2 there; and it is computed once, since each call of `solve` asks for it."""
+    rule = carom.Composition(carom.Trapezoidal(), order)
+
+    def trace(x):
+        product = np.eye(2)
+        for y in rule.coefficients * x:
+            kick = np.array([[1.0, 0.0], [-0.5 * y, 1.0]])
+            product = kick @ np.array([[1.0, y], [0.0, 1.0]]) @ kick @ product
+        return abs(np.trace(product))
+
+    limit = rule.stability_limit
+    assert trace(0.999 * limit) < 2 < trace(1.001 * limit)
+    known = composed_limit.cache_info().hits
+    assert rule.stability_limit == limit and composed_limit.cache_info().hits == known + 1

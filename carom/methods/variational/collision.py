@@ -15,13 +15,17 @@ from carom.methods.method import LAW_OF_IMPACT, Method, State, StepEnd, StepStar
 from carom.methods.status import NOT_CONVERGED, OK
 from carom.methods.variational import interfaces
 from carom.methods.variational.flow import FlowMap
+from carom.methods.variational.kicks import FEW
 from carom.methods.variational.rules import DIRECTIONS, Composition, Rule, Trapezoidal
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.xla.kernel import sealed
 from carom.xla.programs import WRITTEN_OUT, ask_for
+from carom.xla.structure import operations
 
+# Operations of a flow, from which on a program holds it once: compiling it takes as long as a million steps save; or a brief run.
+LONG, LONG_BRIEFLY = 1200, 400
 NODES_ALONE = {"interfaces": "interfaces are located", "supports": "supports hold", "dry friction": "dry friction is written"}
 
 
@@ -143,19 +147,41 @@ class VariationalCollision(Method):
         return system.bind(params, n, general=not self.rule.steps_nodes).with_lagrangian()
 
     def flow(self, mechanics: Mechanics, without_energy: bool = False) -> FlowMap:
-        """(1): the discrete flow of the rule."""
-        return self.rule.flow(mechanics, without_energy, self.direction)
+        """(1): the discrete flow of the rule; the same object again, which is then traced once."""
+        key = self.rule, without_energy, self.direction
+        if key not in mechanics.flows:
+            mechanics.flows[key] = self.rule.flow(mechanics, without_energy, self.direction)
+        return mechanics.flows[key]
 
     def needs_chart(self, mechanics: Mechanics) -> bool:
         return super().needs_chart(mechanics) and not self.rule.moves_on_groups
 
     def prepare(self, mechanics: Mechanics) -> None:
-        self.flow(mechanics), self.flow(mechanics, without_energy=True)
+        self.flow(mechanics)
+        if not self.flies_once(mechanics):
+            self.flow(mechanics, without_energy=True)
+
+    def flies_once(self, mechanics: Mechanics) -> bool:
+        """Is every step taken with care, for one copy of the flow in a program instead of two? In charts it is so; and where the
+        flow is so long that what care adds to it is little, and a second copy takes as long to compile as the first."""
+        if mechanics.functions.is_chart:
+            return True
+        if mechanics.system.transmits or (mechanics.dim <= FEW and self.flow(mechanics, without_energy=True).written_out):
+            return False
+        if "is long" not in mechanics.flows:
+            flow = self.flow(mechanics, without_energy=mechanics.contacts.num_contacts == 0)
+            example = jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim), jnp.zeros(()), jnp.zeros(())
+            mechanics.flows["is long"] = operations(flow, *example) >= (LONG_BRIEFLY if mechanics.brief else LONG)
+        return mechanics.flows["is long"]
 
     def memory(self, mechanics: Mechanics, q, p, t, dt) -> Any:
         return interfaces.sides(mechanics, q, p, t, dt) if mechanics.system.transmits else ()
 
     def glide(self, mechanics: Mechanics):
+        return None if self.flies_once(mechanics) else self.glide_of(mechanics)
+
+    def glide_of(self, mechanics: Mechanics):
+        """`glide` for flows of any length."""
         flow = self.flow(mechanics, without_energy=True)
         if mechanics.system.transmits:
             return interfaces.glide(mechanics, flow)
@@ -171,7 +197,8 @@ class VariationalCollision(Method):
         if mechanics.system.transmits:
             return interfaces.step(self, mechanics, start)
         begin = Moment.begin(start.q, start.p, start.t, mechanics.contacts.num_faces, start.table, start.num_impacts, ~start.asked)
-        done = collision_step(self, mechanics, self.flow(mechanics), begin, start.t_end, start.step)
+        rare = self.flies_once(mechanics)  # impacts, among the steps taken with care
+        done = collision_step(self, mechanics, self.flow(mechanics), begin, start.t_end, start.step, rare)
         return StepEnd(done.q, done.p, done.status, done.table, done.num_impacts, start.memory)  # pyright: ignore[reportArgumentType]
 
     def replayed_by(self) -> tuple[Any, Any]:

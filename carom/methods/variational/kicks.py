@@ -33,19 +33,14 @@ def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: 
     split = mechanics.flows["splitting"]
     if split is None:
         return None
-    example = jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim)
     stage, start = _stages(split, without_energy)
-    one = jnp.ones(())
-    counted = "operations of a stage", without_energy
-    if counted not in mechanics.flows:  # a number: the flow itself would hold on to what is being traced
-        mechanics.flows[counted] = operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example)
-    short = len(coefficients) <= 5 and mechanics.flows[counted] <= SHORT
-    if split.inverse_mass is not None and without_energy and short and mechanics.dim <= FEW:
+    short = without_energy and len(coefficients) <= 5 and _is_short(mechanics, stage, start)
+    if split.inverse_mass is not None and short and mechanics.dim <= FEW:
         return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False, written_out=True)
 
     def flow(q, p, t, h):
         carry = start(q, p, h)
-        if len(coefficients) == 1 or (without_energy and short):
+        if len(coefficients) == 1 or short:
             for gamma in coefficients:
                 carry = stage(carry, float(gamma), h)
         else:
@@ -54,6 +49,13 @@ def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: 
         return Flow(q, p, energy, energy, converged & split.admissible(q))
 
     return FlowMap(sealed(flow), implicit=False)
+
+
+def _is_short(mechanics: Mechanics, stage, start) -> bool:
+    one, example = jnp.ones(()), (jnp.zeros(mechanics.size), jnp.zeros(mechanics.dim))
+    if "operations of a stage" not in mechanics.flows:
+        mechanics.flows["operations of a stage"] = operations(lambda q, p: stage(start(q, p, one), 1.0, one), *example)
+    return mechanics.flows["operations of a stage"] <= SHORT
 
 
 def _stages(split: Splitting, without_energy: bool):
@@ -92,11 +94,12 @@ def _by_entries(split: Splitting, coefficients: np.ndarray):
             force = once(split.force(jnp.stack(q)))
             p = [p[i] + (kick * h) * force[i] for i in range(n)]
             if k < len(coefficients):
+                length = coefficients[k] * h
                 # What a step waits for is one number after the other. Each column is added by itself, a coordinate's own last: its
                 # momentum is the last to be known, and one operation leads from there to the next force.
                 for i in range(n):
                     for j in sorted(range(n), key=lambda j: j == i):
-                        q[i] = q[i] + (coefficients[k] * h * B[i][j]) * p[j]
+                        q[i] = q[i] + (length * B[i][j]) * p[j]
         q, zero = jnp.stack(q), jnp.zeros_like(h)
         return Flow(q, jnp.stack(p) + at_rest, zero, zero, jnp.asarray(True))
 

@@ -296,7 +296,7 @@ class Composition(Rule):
 
     @property
     def stability_limit(self) -> float:
-        return composed_limit(self.coefficients) if self.base.stability_limit == 2.0 else float("inf")
+        return composed_limit(tuple(self.coefficients)) if self.base.stability_limit == 2.0 else float("inf")
 
     @property
     def coefficients(self) -> np.ndarray:

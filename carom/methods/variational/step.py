@@ -63,13 +63,22 @@ class Moment(NamedTuple):
         return Moment(q, p, t, Pending.none(p, num_faces), table, num_impacts, zero, zero, finished, jnp.asarray(OK, jnp.int32))
 
 
-def collision_step(method, mechanics: Mechanics, flow: FlowMap, start: Moment, t_end, step) -> Moment:
-    """(1)–(4)."""
+def collision_step(
+    method, mechanics: Mechanics, flow: FlowMap, start: Moment, t_end, step, impacts_are_rare: bool = False
+) -> Moment:
+    """(1)–(4). Where impacts are rare among such steps, the law is a branch; otherwise it is computed in any case, and chosen."""
     first, dt, k = start.num_impacts, t_end - start.t, mechanics.contacts.num_faces
     # Calls of their own: they are compiled once and not merged with what surrounds them.
     see = sealed(lambda q, p, t: approach_at(mechanics, q, p, t))
     origin = sealed(lambda now, s: origin_of(mechanics, now, s))
-    law = sealed(lambda leg, t, s, closing: resolve(method, mechanics, leg, t, s, closing))
+    always = sealed(lambda leg, t, s, closing: resolve(method, mechanics, leg, t, s, closing))
+    none = Pending.none(start.p, k)
+
+    def law(found, *at):
+        if impacts_are_rare:
+            return jax.lax.cond(found, always, lambda *_: (none, jnp.asarray(True)), *at)
+        impact, settled = always(*at)
+        return choose(found, impact, none), settled
 
     def unfinished(now: Moment):
         return ~now.finished & (now.status == OK)
@@ -94,8 +103,7 @@ def collision_step(method, mechanics: Mechanics, flow: FlowMap, start: Moment, t
         idle = jnp.where(pending.active & (end.length <= NO_TIME * dt), now.idle + 1, 0)
 
         # (3): the impact at its end.
-        impact, settled = law(leg, t_next, dt, closing)
-        impact = choose(found, impact, Pending.none(start.p, k))
+        impact, settled = law(found, leg, t_next, dt, closing)
         finite = jnp.all(jnp.isfinite(leg.q)) & jnp.all(jnp.isfinite(leg.p))
         crowded = _is_crowded(method, num_impacts - first, losses, idle)
         full = jnp.asarray(False) if table is None else found & (num_impacts >= table.room)
