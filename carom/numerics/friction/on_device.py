@@ -5,6 +5,7 @@ not get there either, (12) goes on from where it was, for longer, and they begin
 """
 
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -42,6 +43,13 @@ class Position(NamedTuple):
     iteration: jax.Array
 
 
+@dataclass(frozen=True, eq=False)
+class DeviceSolution(FrictionSolution):
+    """With `stage` start, gradient or proximal."""
+
+    programs: float  #  seconds of them alone: what is left of `seconds` is the host, transfers, and compilation
+
+
 class _Work:
     """What is left of iterations and seconds; programs are compiled before the clock starts."""
 
@@ -70,7 +78,7 @@ def solve_on_device(
     seconds: float = np.inf,
     device: str | None = None,
     polish: bool = True,
-) -> FrictionSolution:
+) -> DeviceSolution:
     """From `start` until E ≤ tolerance, or so many iterations (products) or seconds of the programs are over (compilation apart):
     what was found then is the best of what was looked at, with converged = False. `device` is "gpu" or "cpu"; without it JAX
     chooses. `polish=False` is (12) alone. `stage` says what ended it: start, gradient or proximal. E is computed again by the host."""
@@ -86,9 +94,8 @@ def solve_on_device(
         best, stage = _rounds(placed, counts, jnp.asarray(x), 0.5 * tolerance, work, polish)
     r = scaled.impulses(np.asarray(best, float)[rows])
     residual = problem.residual(r)
-    return FrictionSolution(
-        r, problem.velocities(r), residual, residual <= tolerance, stage, work.done, time.perf_counter() - begin
-    )
+    known = r, problem.velocities(r), residual, residual <= tolerance, stage, work.done
+    return DeviceSolution(*known, time.perf_counter() - begin, work.used)
 
 
 def _rounds(placed: Placed, counts: Counts, x: jax.Array, tolerance: float, work: _Work, polish: bool) -> tuple[jax.Array, str]:
