@@ -1,8 +1,8 @@
 """`python -m benchmarks.friction_device`: packings of balls with up to 10⁵ contacts, first order plus polish and first order alone,
 in compiled programs on the device that JAX has: a GPU, or the CPU.
 
-Written to friction_device.md (or to --out): certificate, the stage that ended it, iterations, seconds with and without compilation, and
-memory. `--problems` names a folder of problems of settling heaps (*.pkl: problem, start, …), which are solved in their order.
+Written to friction_device.md (or to --out): certificate, the stage that ended it, iterations, seconds with and without compilation,
+and memory. `--problems` names a folder of problems of settling heaps (*.pkl: problem, start, …), which are solved in their order.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def measure(size: str, name: str, patience: float, device: str | None, polish: b
 
 
 def table(rows: list[dict]) -> list[str]:
-    lines = ["| packing | bodies | contacts | polish | E | ended by | products | s | s with compiling | same again | most memory so far |"]
+    lines = ["| packing | bodies | contacts | polish | E | ended by | products | s | s with compiling | same again | most memory |"]
     lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         memory = "–" if row["memory"] is None else f"{row['memory'] / 2**20:.0f} MiB"
@@ -70,7 +70,11 @@ def table(rows: list[dict]) -> list[str]:
 
 def heaps(folder: Path, patience: float, device: str | None) -> list[str]:
     """Problems of steps of settling heaps, warm started, twice; seconds are of the second time."""
-    lines = ["", "| problem | contacts | E | ended by | products | s | of which the programs | same again |", "|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "",
+        "| problem | contacts | E | ended by | products | s | of which the programs | same again |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for file in sorted(folder.glob("*.pkl")):
         problem, start, *_ = pickle.loads(file.read_bytes())
         runs = [solve_on_device(problem, start, TOLERANCE, seconds=patience, device=device) for _ in range(2)]

@@ -12,7 +12,7 @@ from scipy import sparse
 import carom  # noqa: F401  (double precision)
 from benchmarks import friction_scenes as scenes
 from carom.errors import InputError
-from carom.numerics.friction import device_arrays, device_proximal, on_device, scaled, together
+from carom.numerics.friction import device_arrays, on_device, scaled, together
 from carom.numerics.friction.gradient import projected_gradient
 from carom.numerics.friction.in_bodies import bodies_of
 from carom.numerics.friction.polish import leap
@@ -171,7 +171,7 @@ def test_memory_is_proportional_to_the_contacts():
         problem = scenes.packing(np.random.default_rng(0), across, across)
         placed, *_ = on_device.place(scale_problem(problem, form=False))
         each.append(sum(leaf.nbytes for leaf in jax.tree.leaves(placed)) / len(problem.friction))
-    assert each[1] < 1.7 * each[0], each  # 8 times the bodies, sizes rounded up by 1.5 at most; W itself would grow 8 times for each
+    assert each[1] < 1.7 * each[0], each  # 8 times the bodies, sizes rounded up by half; W would grow 8 times
 
 
 def test_what_cannot_be_run_is_refused():

@@ -4,8 +4,8 @@ A product with Â is made of two with a sparse matrix, each row by itself: its e
 longer takes several, whose sums are summed in the same way. No two threads write to one place, so that the same problem gives
 the same answer, and memory is proportional to the entries: for bodies to the contacts.
 
-The number of contacts changes from step to step. What is compiled depends on it, so all sizes are rounded up, to 2ᵏ or 3·2ᵏ: contacts
-that are added open with nothing near them, and their impulses are zero.
+The number of contacts changes from step to step. What is compiled depends on it, so all sizes are rounded up, to 2ᵏ or 3·2ᵏ:
+contacts that are added open, with nothing near them, and their impulses are zero.
 """
 
 from dataclasses import dataclass

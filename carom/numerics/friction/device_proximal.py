@@ -6,10 +6,10 @@ About a point x̄ the problem (5) is made regular, and its natural map (10) is
     (C + EÂ) dx = −F,                   C = (1 + ε)I − P' + λE,     E = P'B                                              (16)
 
 with blocks C, E of one contact each. Newton's steps are taken whole until ‖F‖ is a tenth; then x̄ = x and λ is halved. Where a dozen
-do not get there, x is the best so far and λ four times as large. (16) is solved to a tenth of ‖F‖ by van der Vorst's BiCGStab, with the
-inverses of C + EÂ of each contact by itself before it: in the rows of contacts its condition is that of Â + λ on those that stick. In the
-coordinates of bodies, (7), blocks of 1/λ that are not symmetric (a contact that slides is pushed by what closes it) stand beside ones,
-and the same method does not end.
+do not get there, x is the best so far and λ four times as large. (16) is solved to a tenth of ‖F‖ by van der Vorst's BiCGStab, with
+the inverses of C + EÂ of each contact by itself before it: in the rows of contacts its condition is that of Â + λ on those that
+stick. In the coordinates of bodies, (7), blocks of 1/λ that are not symmetric (a contact that slides is pushed by what closes it)
+stand beside ones, and the same method does not end.
 """
 
 from functools import partial
@@ -108,7 +108,7 @@ def _mapped(placed: Placed, x, rate, centre, weight, counts: Counts, step, produ
     """(15)."""
     z = rate + placed.q + weight * (x - centre)
     p = x - z
-    points, (rough, smooth, free) = counts.split(p), counts.split(x)
+    points, (rough, smooth, _) = counts.split(p), counts.split(x)
     rates = counts.split(z)
     height = points[0][:, 0] - length_of(rates[0][:, 1:])
     F = (rough - cone(height, points[0][:, 1:], 1.0)).ravel(), smooth - jnp.maximum(points[1], 0.0), rates[2]
@@ -193,9 +193,7 @@ def _solve(placed: Placed, newton: Newton, F: jax.Array, enough: jax.Array, coun
         rho, size = dot(shadow, r), jnp.sqrt(dot(r, r))
         p = r + (rho / at.rho) * (alpha / omega) * (at.p - omega * v)
         better = size < at.least
-        return _Krylov(
-            x, r, p, rho, jnp.where(better, x, at.best), jnp.where(better, size, at.least), size, at.products + 2
-        )
+        return _Krylov(x, r, p, rho, jnp.where(better, x, at.best), jnp.where(better, size, at.least), size, at.products + 2)
 
     none, size = jnp.zeros_like(F), jnp.sqrt(dot(F, F))
     start = _Krylov(none, shadow, shadow, dot(F, F), none, size, size, jnp.zeros((), int))
