@@ -44,7 +44,8 @@ def row(name: str, device: str | None, found: dict) -> str:
     programs = on_device._advance._cache_size() + device_proximal.advance._cache_size()
     return (
         f"| {name} | {device or 'host alone'} | {len(each)} | {contacts[-1]} | {1e3 * np.median(each[full]):.0f} "
-        f"| {1e3 * each.max():.0f} | {1e3 * np.mean(each[-10:]):.0f} | {found['worst']:.0e} | {found['missed']} | {stages} | {programs} |"
+        f"| {1e3 * each.max():.0f} | {1e3 * np.mean(each[-10:]):.0f} | {found['worst']:.0e} "
+        f"| {found['missed']} | {stages} | {programs} |"
     )
 
 

@@ -1,7 +1,7 @@
 """Problems with very many contacts in a few compiled programs, on a GPU (or, slower, on the CPU): first order, then a polish.
 
-(12) goes on as long as it halves the certificate in a hundred iterations. Then proximal points, (15) and (16), take over; where they
-do not get there either, (12) goes on from where it was, for longer, and they begin again. Products alone are needed for both.
+(12) goes on as long as it halves the certificate in a hundred iterations. Then proximal points, (15) and (16), take over; where
+they do not get there either, (12) goes on from where it was, for longer, and they begin again. Products alone are needed for both.
 """
 
 import time
@@ -81,7 +81,7 @@ def solve_on_device(
 ) -> DeviceSolution:
     """From `start` until E ≤ tolerance, or so many iterations (products) or seconds of the programs are over (compilation apart):
     what was found then is the best of what was looked at, with converged = False. `device` is "gpu" or "cpu"; without it JAX
-    chooses. `polish=False` is (12) alone. `stage` says what ended it: start, gradient, proximal. E is computed again by the host."""
+    chooses. `polish=False` is (12) alone. `stage` is what ended it: start, gradient, proximal. E is computed again by the host."""
     begin = time.perf_counter()
     where = choose_device(device)
     scaled = scale_problem(problem, form=False)
