@@ -8,6 +8,7 @@ import numpy as np
 
 from carom.bodies.contact_table import ContactLog
 from carom.bodies.ending import Ending
+from carom.bodies.large_on_device import placed_on
 from carom.bodies.memory import Memory
 from carom.bodies.run import Recorder, Settings, WorldRun, joined
 from carom.bodies.scene import Scene, State
@@ -40,7 +41,7 @@ def march(
     """
     when = lambda step: since[1] + (step - since[0]) * dt  # noqa: E731  never added up
     ending = Ending() if ending is None else ending
-    stepper = Stepper(scene, settings.tolerance)
+    stepper = Stepper(placed_on(scene, settings.device), settings.tolerance)
     if memory is None:
         stepper.begin(state, dt)
     else:

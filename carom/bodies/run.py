@@ -72,6 +72,7 @@ class Settings:
 
     tolerance: float = 1e-10
     save_every: int = 1
+    device: str | None = None
 
 
 @public_methods

@@ -72,6 +72,7 @@ class Scene:
     springs: tuple[Spring, ...] = ()
     motions: dict[int, Callable[[float], tuple]] = field(default_factory=dict)  # of prescribed bodies: x, q, v, ω at a time
     shapes: tuple[tuple[list[Placed], np.ndarray], ...] = ()  # of each body, and its centre of mass in their frame: for pictures
+    device: str | None = None  #    where large contact problems are solved: see `carom.bodies.large_on_device`
 
     @once
     def free(self) -> np.ndarray:

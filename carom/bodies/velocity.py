@@ -22,6 +22,7 @@ from carom.bodies.dense_newton import (
     solve_small,
 )
 from carom.bodies.dense_proximal import FAR, NEAR, solve_proximal
+from carom.bodies.large_on_device import solve_there, wanted
 from carom.bodies.pivoting import pivot
 from carom.bodies.posed import Posed
 from carom.bodies.quaternions import apply, lengths
@@ -36,7 +37,7 @@ CLOSINGS = 100  # rounds of that (a stack closes from below, one contact in a ro
 ROUNDS = 2  # of the last stages, for large islands
 BUNCH = 60  # rows: islands smaller than this are solved together
 EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
-STAGES = ("open", "small", "together", "start", "interior", "proximal", "gradient", "long")
+STAGES = ("open", "small", "device", "together", "start", "interior", "proximal", "gradient", "long")
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
 PATIENT = 900  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
@@ -133,11 +134,16 @@ def _in_rounds(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance:
 
 def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
     """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself."""
-    r, iterations = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0)
+    if wanted(posed.scene, len(q)):
+        asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
+        r, stage, iterations = solve_there(posed.scene, asked, start, TOGETHER * tolerance)
+    else:
+        r, iterations = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0)
+        stage = "together"
     island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
     missed = island_residuals(posed, q, r, island) > 0.5 * tolerance
     if not np.any(missed):
-        return r, certificate(posed, q, r), "together", iterations
+        return r, certificate(posed, q, r), stage, iterations
     again = np.flatnonzero(missed[island])
     better, stage, taken = _some(posed, again, q, r, tolerance, None)
     r[again] = better[again]

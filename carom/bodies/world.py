@@ -338,6 +338,7 @@ class World:
         stop: Any = None,
         callback: Callable[[WorldNow], Any] | None = None,
         callback_every: int | None = None,
+        device: str | None = None,
     ) -> WorldRun:
         """Advance by num_steps steps of length dt.
 
@@ -349,13 +350,14 @@ class World:
         - `stop`: a function of `now`, the world at an instant, and t, by name, whose zero ends the run (`lambda now:
           now.body(cube).position[2] - 0.3`), or a `carom.Stop`, or a list of them. The zero is located within its step.
         - `callback`, `callback_every`: a function that is shown `now` every so many steps; where it returns True the run ends.
+        - `device`: "gpu" solves contact problems of a thousand contacts and more there; see `carom.bodies.large_on_device`.
         """
         check_run(dt, num_steps, save_every, tolerance, {"path": path, "checkpoint": checkpoint}, every)
         scene, state = self.scene()
         refuse_overlaps(scene, state)
         refuse_stiff(scene, state, float(dt))
         accelerations(scene, state, 0.0)  # a force that returns something else says so before the run
-        settings, ending = Settings(float(tolerance), int(save_every)), Ending.of(stop, callback, callback_every)
+        settings, ending = Settings(float(tolerance), int(save_every), device), Ending.of(stop, callback, callback_every)
         if checkpoint is None:
             run = march(scene, state, float(dt), int(num_steps), settings, progress, ending=ending)
         else:

@@ -6,8 +6,8 @@
 - `cones`: the Lorentz cone and its scalings, in arrays.
 - `scaled`: the problem without μ, and the sparse linear systems of Newton's method; `in_bodies`: those of many bodies, in blocks.
 - `interior`, `polish`, `gradient`: the three stages.
-- `together`: large problems, all islands at once; `on_device`: the first-order stage in one compiled program, for a GPU.
-- `compiled`: large problems of bodies in blocks, by loops that numba compiles, where it is installed.
+- `together`: large problems, all islands at once; `compiled`: the same of bodies, in blocks, by loops that numba compiles.
+- `on_device`: those with very many contacts, in compiled programs for a GPU (`device_arrays`; the polish is `device_proximal`).
 - `stages`: `solve_friction`, which splits a problem into islands and takes them through the stages.
 
 The equations are numbered through the package; `docs/theory/friction.md` derives them. Nothing is imported here: `small`, which

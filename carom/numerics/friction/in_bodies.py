@@ -59,7 +59,7 @@ class Bodies:
 
 def bodies_of(H: sparse.csr_matrix, mass: sparse.csr_matrix, counts: tuple[int, int, int], columns: int) -> Bodies | None:
     """The blocks of HΓ [coordinates, rows]; None where bodies have not all as many coordinates, or a row more than two bodies."""
-    d = _width(mass)
+    d = block_width(mass)
     if d == 0:
         return None
     n = mass.shape[0] // d
@@ -93,7 +93,7 @@ def bodies_of(H: sparse.csr_matrix, mass: sparse.csr_matrix, counts: tuple[int, 
     return Bodies(d, coordinates, blocks, slots, np.swapaxes(inertia, 1, 2), column, row, work)
 
 
-def _width(mass: sparse.csr_matrix) -> int:
+def block_width(mass: sparse.csr_matrix) -> int:
     """d, where the mass is blocks of d × d along the diagonal and has all their entries; else 0."""
     size = mass.shape[0]
     d = int(mass.indptr[1]) if size else 0

@@ -1,8 +1,7 @@
-"""The first-order stage (12) in one compiled program, for problems with very many contacts on a GPU (or, slower, on the CPU).
+"""Problems with very many contacts in a few compiled programs, on a GPU (or, slower, on the CPU): first order, then a polish.
 
-A product with Â is made of two with a sparse matrix, each row by itself: its entries stand in rows of one width, and a row that is
-longer takes several, whose sums are summed in the same way. No two threads write to one place, so that the same problem gives
-the same answer, and memory is proportional to the entries: for bodies to the contacts.
+(12) goes on as long as it halves the certificate in a hundred iterations. Then proximal points, (16) and (17), take over; where
+they do not get there either, (12) goes on from where it was, for longer, and they begin again. Products alone are needed for both.
 """
 
 import time
@@ -13,47 +12,21 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 from carom.errors import InputError
-from carom.numerics.friction.gradient import largest_value
+from carom.numerics.friction import device_proximal
+from carom.numerics.friction.device_arrays import Counts, Placed, certificate, cone, dot, length_of, place
 from carom.numerics.friction.problem import FrictionProblem
-from carom.numerics.friction.scaled import Scaled, scale_problem
+from carom.numerics.friction.scaled import scale_problem
 from carom.numerics.friction.stages import FrictionSolution
 
 LOOKS = 50  #        iterations between two looks at the certificate
-WIDTHS = (8, 32)  #  of a row of entries, at least and at most
-CHUNK = 5000  #      iterations of one call, between which the host looks at the clock
+TURN, FASTER = 100, 0.5  # iterations in which (12) makes the certificate so much less, or the polish is tried
+LONGER = 4  #        times as many in the next round
+POLISH = 4000  #     products of a polish, in the first round
+CHUNK = 1000  #      products of one call, between which the host looks at the clock
 ROUNDING = 1e-13  #  of Âw: what a step shows of ℓ below this is noise
-
-
-class Ragged(NamedTuple):
-    """A sparse matrix: entries of parts of rows, and which parts are summed, and so on until each row is one sum."""
-
-    values: jax.Array  #                  [parts, width]
-    columns: jax.Array  #                 [parts, width]  where there is no entry its value is zero
-    sums: tuple[jax.Array, ...]  #        each [k, width] of parts before; one beyond the last is zero
-
-    def __matmul__(self, x: jax.Array) -> jax.Array:
-        y = jnp.sum(self.values * x[self.columns], axis=1)
-        for which in self.sums:
-            y = jnp.sum(jnp.append(y, 0.0)[which], axis=1)
-        return y
-
-
-class Placed(NamedTuple):
-    """A scaled problem as arrays on a device; rows of contacts with friction stand first, as in `Scaled`."""
-
-    outward: Ragged  #         M^½⁻¹ HΓ, or Â where that is what is given
-    inward: Ragged | None  #   its transpose
-    q: jax.Array  #            [rows]  Γq over the size
-    factor: jax.Array  #       [rows]  Γ
-    friction: jax.Array  #     [rough]
-    rho: jax.Array  #          ρ of (3)
-    size: jax.Array  #         ‖q‖ of (3) over that of `Scaled`
-
-    def apply(self, x: jax.Array) -> jax.Array:
-        return self.outward @ x if self.inward is None else self.inward @ (self.outward @ x)
+POWERS = 20  #       products to find ℓ
 
 
 class Position(NamedTuple):
@@ -70,17 +43,30 @@ class Position(NamedTuple):
     iteration: jax.Array
 
 
-@dataclass(frozen=True)
-class Counts:
-    """How many contacts have friction, how many none, and how many tangents they have; what is left is bilateral."""
+@dataclass(frozen=True, eq=False)
+class DeviceSolution(FrictionSolution):
+    """With `stage` start, gradient or proximal."""
 
-    rough: int
-    smooth: int
-    columns: int
+    programs: float  #  seconds of them alone: what is left of `seconds` is the host, transfers, and compilation
 
-    def split(self, x):
-        first, second = self.rough * self.columns, self.rough * self.columns + self.smooth
-        return x[:first].reshape(self.rough, self.columns), x[first:second], x[second:]
+
+class _Work:
+    """What is left of iterations and seconds; programs are compiled before the clock starts."""
+
+    def __init__(self, most: int, seconds: float):
+        self.most, self.seconds, self.done, self.used = most, seconds, 0, 0.0
+
+    @property
+    def over(self) -> bool:
+        return self.done >= self.most or self.used >= self.seconds
+
+    def timed(self, call, before: int, after):
+        """The result of a call that goes on to at most so many iterations; `after` reads how many it came to."""
+        begin = time.perf_counter()
+        made = call()
+        self.done += int(after(made)) - before  # waits for the device
+        self.used += time.perf_counter() - begin
+        return made
 
 
 def solve_on_device(
@@ -91,30 +77,65 @@ def solve_on_device(
     max_iterations: int = 100_000,
     seconds: float = np.inf,
     device: str | None = None,
-) -> FrictionSolution:
-    """(12) from `start` until E ≤ tolerance, or so many iterations or seconds (compilation apart) are over: what was found then
-    is the best of those looked at, with converged = False. `device` is "gpu" or "cpu"; without it JAX chooses. E is computed
-    again by the host."""
+    polish: bool = True,
+) -> DeviceSolution:
+    """From `start` until E ≤ tolerance, or so many iterations (products) or seconds of the programs are over (compilation apart):
+    what was found then is the best of what was looked at, with converged = False. `device` is "gpu" or "cpu"; without it JAX
+    chooses. `polish=False` is (12) alone. `stage` is what ended it: start, gradient, proximal. E is computed again by the host."""
     begin = time.perf_counter()
     where = choose_device(device)
     scaled = scale_problem(problem, form=False)
-    x = np.zeros_like(scaled.q) if start is None else scaled.unknowns(np.asarray(start, float))
+    work = _Work(max_iterations, seconds)
     with jax.default_device(where):
-        placed, counts = place(scaled)
-        position = _begin(placed, jnp.asarray(x), largest_value(scaled), counts)
-        position = _advance(placed, position, 0.5 * tolerance, 0, counts)  # compiles, and does nothing
-        clock = time.perf_counter()
-        while int(position.iteration) < max_iterations and time.perf_counter() - clock < seconds:
-            end = min(int(position.iteration) + CHUNK, max_iterations)
-            position = _advance(placed, position, 0.5 * tolerance, end, counts)
-            if float(position.least) <= 0.5 * tolerance:
-                break
-    r = scaled.impulses(np.asarray(position.best, float))
+        placed, counts, rows = place(scaled)
+        x = np.zeros(len(placed.q))
+        if start is not None:
+            x[rows] = scaled.unknowns(np.asarray(start, float))
+        best, stage = _rounds(placed, counts, jnp.asarray(x), 0.5 * tolerance, work, polish)
+    r = scaled.impulses(np.asarray(best, float)[rows])
     residual = problem.residual(r)
-    taken = int(position.iteration)
-    return FrictionSolution(
-        r, problem.velocities(r), residual, residual <= tolerance, "gradient", taken, time.perf_counter() - begin
-    )
+    known = r, problem.velocities(r), residual, residual <= tolerance, stage, work.done
+    return DeviceSolution(*known, time.perf_counter() - begin, work.used)
+
+
+def _rounds(placed: Placed, counts: Counts, x: jax.Array, tolerance: float, work: _Work, polish: bool) -> tuple[jax.Array, str]:
+    position = _advance(placed, _begin(placed, x, counts), tolerance, 0, counts)  # compiles, and does nothing
+    best, least, stage = x, float(position.least), "start"
+    turns, products = 1, POLISH
+    while least > tolerance and not work.over:
+        position = _first_order(placed, counts, position, tolerance, work, turns if polish else work.most)
+        if float(position.least) < least:
+            best, least, stage = position.best, float(position.least), "gradient"
+        if polish and least > tolerance and not work.over:
+            point = _polish(placed, counts, position.best, tolerance, work, products)
+            if float(point.least) < least:
+                best, least, stage = point.best, float(point.least), "proximal"
+        turns, products = LONGER * turns, 2 * products
+    return best, stage
+
+
+def _first_order(placed: Placed, counts: Counts, at: Position, tolerance: float, work: _Work, turns: int) -> Position:
+    """(12) for so many turns at least, and as long as it is fast."""
+    turn, least = 0, np.inf
+    while least > tolerance and not work.over and (turn < turns or float(at.least) <= FASTER * least):
+        turn, least, before = turn + 1, float(at.least), int(at.iteration)
+        end = before + min(TURN, work.most - work.done)
+        at = work.timed(lambda now=at, end=end: _advance(placed, now, tolerance, end, counts), before, lambda made: made.iteration)
+    return at
+
+
+def _polish(placed: Placed, counts: Counts, x: jax.Array, tolerance: float, work: _Work, products: int) -> device_proximal.Point:
+    at = device_proximal.begin(placed, x, counts)
+    at = device_proximal.advance(placed, at, tolerance, 0, counts)  # compiles, and does nothing
+    most = min(products, work.most - work.done)
+    while float(at.least) > tolerance and float(at.weight) <= device_proximal.LARGEST and not work.over:
+        before = int(at.products)
+        if before >= most:
+            break
+        end = min(before + CHUNK, most)
+        go_on = lambda now=at, end=end: device_proximal.advance(placed, now, tolerance, end, counts)  # noqa: E731
+        at = work.timed(go_on, before, lambda made: made.products)
+    return at
 
 
 def choose_device(name: str | None) -> jax.Device:
@@ -131,76 +152,23 @@ def choose_device(name: str | None) -> jax.Device:
         raise InputError(f"there is no {name} that JAX can use here: leave device out, or choose 'cpu' ({error})") from error
 
 
-def place(scaled: Scaled) -> tuple[Placed, Counts]:
-    """The arrays of a problem, on JAX's default device."""
-    problem = scaled.problem
-    rough, smooth, _ = scaled.counts
-    if problem.delassus is not None:
-        outward, inward = ragged(scaled.matrix), None
-    else:
-        root = sparse.csr_matrix(_roots(problem.inverse_mass) @ scaled.H)
-        outward, inward = ragged(root), ragged(root.T.tocsr())
-    size = max(float(np.linalg.norm(problem.q)), problem.least_size) / scaled.size
-    friction = problem.friction[(problem.friction > 0) & (problem.tangents > 0)]
-    numbers = (
-        jnp.asarray(scaled.q),
-        jnp.asarray(scaled.factor),
-        jnp.asarray(friction),
-        jnp.asarray(problem.step),
-        jnp.asarray(size),
-    )
-    return Placed(outward, inward, *numbers), Counts(rough, smooth, scaled.columns)
-
-
-def ragged(matrix) -> Ragged:
-    """Rows of a sparse matrix in parts of one width."""
-    matrix = sparse.csr_matrix(matrix)
-    lengths = np.diff(matrix.indptr)
-    width = int(np.clip(np.max(lengths, initial=1), *WIDTHS))
-    place, sums = _parts(lengths, width), []
-    values, columns = np.append(matrix.data, 0.0)[place], np.append(matrix.indices, 0)[place]
-    counts = np.maximum(-(-lengths // width), 1)
-    while np.any(counts > 1):
-        sums.append(jnp.asarray(_parts(counts, width)))
-        counts = np.maximum(-(-counts // width), 1)
-    return Ragged(jnp.asarray(values), jnp.asarray(columns), tuple(sums))
-
-
-def _parts(lengths: np.ndarray, width: int) -> np.ndarray:
-    """[parts, width] the places of entries that stand row after row, each row in as many parts as it needs, at least one; places
-    that are left over point beyond the last."""
-    ends = np.cumsum(lengths)
-    counts = np.maximum(-(-lengths // width), 1)
-    row = np.repeat(np.arange(len(lengths)), counts)
-    inner = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    first = (ends - lengths)[row] + width * inner
-    at = first[:, None] + np.arange(width)
-    return np.where(at < ends[row][:, None], at, ends[-1] if len(ends) else 0).astype(np.int32)
-
-
-def _roots(inverse_mass: sparse.csr_matrix) -> sparse.csr_matrix:
-    """R with RᵀR = M⁻¹: by Cholesky's method, block by block."""
-    number, label = sparse.csgraph.connected_components(inverse_mass, directed=False)
-    sizes = np.bincount(label, minlength=number)
-    order, starts = np.argsort(label, kind="stable"), np.cumsum(sizes) - sizes
-    pieces = []
-    for size in np.unique(sizes):
-        members = order[starts[sizes == size][:, None] + np.arange(size)]
-        rows, columns = np.broadcast_arrays(members[:, :, None], members[:, None, :])
-        blocks = np.asarray(inverse_mass[rows.ravel(), columns.ravel()]).reshape(rows.shape)
-        pieces.append((np.swapaxes(np.linalg.cholesky(blocks), 1, 2).ravel(), rows.ravel(), columns.ravel()))
-    data, rows, columns = (np.concatenate(part) for part in zip(*pieces, strict=True))
-    return sparse.csr_matrix((data, (rows, columns)), inverse_mass.shape)
-
-
 # -- compiled ------------------------------------------------------------------------------------------------------------
 
 
 @partial(jax.jit, static_argnames="counts")
-def _begin(placed: Placed, x: jax.Array, bound, counts: Counts) -> Position:
+def _begin(placed: Placed, x: jax.Array, counts: Counts) -> Position:
     rate = placed.apply(x)
     least = certificate(placed, x, rate, counts)
-    return Position(x, rate, x, rate, jnp.ones(()), jnp.asarray(bound), x, least, jnp.zeros((), int))
+    return Position(x, rate, x, rate, jnp.ones(()), _largest_value(placed), x, least, jnp.zeros((), int))
+
+
+def _largest_value(placed: Placed) -> jax.Array:
+    """As `gradient.largest_value`."""
+    x = 1.0 + 0.5 * jnp.cos(jnp.arange(len(placed.q)))
+    size = lambda x: jnp.sqrt(dot(x, x))  # noqa: E731
+    product = lambda _, x: placed.apply(x / jnp.where(size(x) > 0, size(x), 1.0))  # noqa: E731
+    found = size(jax.lax.fori_loop(0, POWERS, product, x))
+    return jnp.where(found > 0, 1.1 * found, 1.0)
 
 
 @partial(jax.jit, static_argnames="counts")
@@ -223,9 +191,9 @@ def _iterate(placed: Placed, at: Position, counts: Counts) -> Position:
     new = _projected(w, rate + placed.q, at.bound, counts)
     new_rate = placed.apply(new)
     move, moved = new - w, new_rate - rate
-    square = move @ move
-    steep = move @ moved > 1.01 * at.bound * square + ROUNDING * jnp.sqrt(square * (new_rate @ new_rate))
-    restart = move @ (new - at.x) < 0
+    square = dot(move, move)
+    steep = dot(move, moved) > 1.01 * at.bound * square + ROUNDING * jnp.sqrt(square * dot(new_rate, new_rate))
+    restart = dot(move, new - at.x) < 0
     keep = lambda old, new: jnp.where(steep, old, new)  # noqa: E731
     return at._replace(
         x=keep(at.x, new),
@@ -241,31 +209,5 @@ def _iterate(placed: Placed, at: Position, counts: Counts) -> Position:
 def _projected(w: jax.Array, z: jax.Array, bound: jax.Array, counts: Counts) -> jax.Array:
     """P_L(w − y / ℓ)."""
     rough, smooth, free = counts.split(w - z / bound)
-    height = rough[:, 0] - _length(counts.split(z)[0][:, 1:]) / bound
-    return jnp.concatenate([_cone(height, rough[:, 1:], 1.0).ravel(), jnp.maximum(smooth, 0.0), free])
-
-
-def _cone(height: jax.Array, across: jax.Array, slope) -> jax.Array:
-    """The nearest points of {|across| ≤ slope · height}."""
-    length = _length(across)
-    normal = (height + slope * length) / (1 + slope**2)
-    edge = jnp.concatenate([normal[:, None], (slope * normal / jnp.where(length > 0, length, 1.0))[:, None] * across], axis=1)
-    inside = jnp.concatenate([height[:, None], across], axis=1)
-    polar = slope * length <= -height
-    return jnp.where(polar[:, None], 0.0, jnp.where((length <= slope * height)[:, None], inside, edge))
-
-
-def _length(across: jax.Array) -> jax.Array:
-    return jnp.sqrt(jnp.sum(across**2, axis=1))
-
-
-def certificate(placed: Placed, x: jax.Array, rate: jax.Array, counts: Counts) -> jax.Array:
-    """E of (3), of the unscaled problem, over the size of `Scaled`."""
-    r, u = placed.factor * x, (rate + placed.q) / placed.factor
-    (rough, smooth, _), (rates, opening, moving) = counts.split(r), counts.split(u)
-    height = rates[:, 0] + placed.friction * _length(rates[:, 1:])
-    point = rough - placed.rho * jnp.concatenate([height[:, None], rates[:, 1:]], axis=1)
-    first = rough - _cone(point[:, 0], point[:, 1:], placed.friction)
-    second = smooth - jnp.maximum(smooth - placed.rho * opening, 0.0)
-    total = jnp.sqrt(jnp.sum(first**2) + jnp.sum(second**2) + jnp.sum((placed.rho * moving) ** 2))
-    return (total + jnp.finfo(float).eps * jnp.sqrt(r @ r)) / (placed.rho * placed.size)
+    height = rough[:, 0] - length_of(counts.split(z)[0][:, 1:]) / bound
+    return jnp.concatenate([cone(height, rough[:, 1:], 1.0).ravel(), jnp.maximum(smooth, 0.0), free])
