@@ -10,6 +10,7 @@ from contextlib import suppress as _suppress
 
 
 def _leave(*_: object) -> None:
+    _os.write(2, b"stopped while carom was being loaded\n")
     _os._exit(130)  # an exception would come out of the middle of somebody's import, and not as what it is
 
 

@@ -1,7 +1,5 @@
 """A run in chunks: a compiled program called from the host, with progress, bounded memory, and all kept when something fails."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,6 +20,7 @@ from carom.running.blame import blame, breaking_down
 from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
 from carom.running.first_look import rows_closed_at
+from carom.running.interrupts import Interrupt
 from carom.running.progress import Bar
 from carom.system.system import System
 
@@ -123,7 +122,7 @@ class March:
 
     def go(self, bar: Bar) -> bool:
         """All chunks; whether Ctrl-C ended them."""
-        with bar, _Interrupt() as interrupt:
+        with bar, Interrupt() as interrupt:
             while self._goes_on() and not interrupt.asked:
                 try:
                     self.advance()
@@ -300,29 +299,6 @@ def _chunk_length(total: int, n: int) -> int:
     longest = min(LONGEST_CHUNK, 1 << max(1, LARGEST_CHUNK // (2 * n)).bit_length() - 1)
     longest = max(longest, min(512, 1 << max(1, LARGEST_CHUNK // n).bit_length() - 1), FEWEST)
     return next((length for length in SHORTER_CHUNKS if total <= length <= longest), longest)
-
-
-class _Interrupt:
-    """Ctrl-C asks once and insists the second time; only where nobody else has taken the signal."""
-
-    def __init__(self) -> None:
-        self.asked = self.taken = False
-
-    def __enter__(self) -> "_Interrupt":
-        here = threading.current_thread() is threading.main_thread()
-        if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self.taken = True
-            signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def _handle(self, *_: Any) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def __exit__(self, *_: Any) -> None:
-        if self.taken:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _advance(method: Method, system: System, params: Any, state: State, grid: Grid, stops: tuple[Stop, ...]) -> Chunk:
