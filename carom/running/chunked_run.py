@@ -310,13 +310,16 @@ _chunk = Program(_advance)
 
 def _blamed(status: Status, code: int, problem: Problem, step: float, grid: np.ndarray) -> Status:
     """The same, with the function that is not finite where the motion was going, or with coordinates that break down there."""
-    if code not in (NOT_FINITE, NOT_CONVERGED, CONTACT_UNSOLVED):
+    at_once = not status.ok and status.step == 0 and code != NOT_FINITE  # whatever it says, the start may be at fault
+    if code not in (NOT_FINITE, NOT_CONVERGED, CONTACT_UNSOLVED) and not at_once:
         return status
     n, culprit = problem.q0.size, ""
-    if code == NOT_FINITE:
+    if code == NOT_FINITE or at_once:
         q, p, t = jnp.asarray(grid[-1, :n]), jnp.asarray(grid[-1, n:]), jnp.asarray(status.t)
         v = problem.system.bind(problem.params, n).velocity(q, p, t)
         culprit = blame(problem.system, problem.params, q, v, status.t, step)
+    if at_once and culprit:
+        return replace(status, message=f"{culprit}. What came of it: {status.message}")
     culprit = culprit or breaking_down(problem.system, problem.params, grid, n, status.t, step)
     return replace(status, message=f"{status.message}; {culprit}") if culprit else status
 

@@ -163,6 +163,11 @@ def inner_call(eqn: Any) -> Any:
     return inner if same and eqn.primitive.name not in ("scan", "while", "cond") else None
 
 
+def loops(jaxpr: Any) -> bool:
+    """Whether there is a loop in it whose number of rounds is not known before."""
+    return any(eqn.primitive.name == "while" or any(loops(inner.jaxpr) for inner in _others(eqn)) for eqn in jaxpr.eqns)
+
+
 def _others(eqn: Any) -> list[Any]:
     """Computations inside an operation: bodies of loops, branches."""
     values = [x for value in eqn.params.values() for x in (value if isinstance(value, (tuple, list)) else (value,))]
