@@ -153,7 +153,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
         if function.role in SLOPED and loops(closed.jaxpr):
             jax.eval_shape(jax.grad(lambda *again: jnp.sum(call(*again)), argnums=(0, 1)), *args)
     speed = "p" if function.role == "hamiltonian" else "v"
-    labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *more.items())
+    labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *sorted(more.items()))
               for path, _ in jax.tree.leaves_with_path(tree)]  # fmt: skip
     wrong = out_of_range(closed, ["q", speed, "t", *labels])
     if wrong is not None:

@@ -141,6 +141,7 @@ def test_bad_input_names_the_lane(balls):
         ({"save": [0, 999]}, "save asks for step 999"),
         ({"save": "all"}, "save must be"),
         ({"q0s": np.full((LANES, 2), np.nan)}, "lane 0 is"),
+        ({"q0s": np.ones(2), "v0s": np.ones(2)}, "one state of 2 coordinates, and nothing differs from lane to lane"),
     ]
     for changes, message in cases:
         with pytest.raises(carom.InputError, match=message.replace("(", r"\(")):
