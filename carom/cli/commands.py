@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -60,10 +59,6 @@ app.command()(gallery)
 
 def main() -> None:
     """The entry point. A reader that has seen enough (`carom list | head -3`) is no error."""
-    import carom
-
-    if signal.getsignal(signal.SIGINT) is carom._leave:  # taken while everything was being loaded
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     speak_plainly()
     hear_every_interrupt()
     try:

@@ -4,6 +4,7 @@ import _thread
 import codecs
 import math
 import os
+import signal
 import sys
 import threading
 import unicodedata
@@ -65,7 +66,11 @@ class Stoppable(TyperGroup):
     """All commands. Ctrl-C that none of them has taken, as while something is loaded or compiled, ends in a line."""
 
     def invoke(self, ctx: Any) -> Any:
+        import carom
+
         try:
+            if signal.getsignal(signal.SIGINT) is carom._leave:  # taken while everything was being loaded
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             return super().invoke(ctx)
         except KeyboardInterrupt:
             fail("stopped before it was done", INTERRUPTED)
@@ -77,13 +82,20 @@ def hear_every_interrupt() -> None:
 
     def hook(dropped: Any) -> None:
         if dropped.exc_type is not None and issubclass(dropped.exc_type, KeyboardInterrupt):
-            again = threading.Timer(AGAIN, _thread.interrupt_main)  # not here: it would be dropped with this call
+            again = threading.Timer(AGAIN, _press)  # not here: it would be dropped with this call
             again.daemon = True
             again.start()
         else:
             before(dropped)
 
     sys.unraisablehook = hook
+
+
+def _press() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # it wakes one that sleeps, too
+    else:
+        _thread.interrupt_main()
 
 
 def fail(message: str, code: int) -> NoReturn:

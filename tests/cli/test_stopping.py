@@ -28,7 +28,7 @@ def stopped(*arguments):
     return result.stderr
 
 
-def test_an_interrupt_that_python_drops_is_sent_again(monkeypatch):
+def test_an_interrupt_that_python_drops_is_sent_again(monkeypatch, ctrl_c):
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back at the end
     hear_every_interrupt()
     with pytest.raises(KeyboardInterrupt):

@@ -76,7 +76,7 @@ def test_control_a_run_that_was_interrupted_says_so():
     assert run.status.name == "interrupted" and len(run.t) < 401
 
 
-@pytest.mark.parametrize("wait", [0.05, 4.0])  # while the process is being loaded, and while it works
+@pytest.mark.parametrize("wait", [0.05, 3.0])  # while the process is being loaded, and while it works
 def test_processes_end_without_a_word(wait):
     done = subprocess.run([sys.executable, "-c", WAITING, str(wait)], capture_output=True, timeout=120, start_new_session=True)
     assert done.stdout == b"told\n" and done.stderr == b"" and done.returncode == 0
