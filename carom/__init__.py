@@ -16,7 +16,7 @@ def _leave(*_: object) -> None:
 
 _words = {_os.path.basename(word) for word in _sys.orig_argv[:3]}
 if _words & {"carom", "carom.exe", "carom.cli"} and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    with _suppress(ValueError):  # Ctrl-C while the command line is being loaded ends it with a line; carom.cli takes over after that
+    with _suppress(ValueError):  # Ctrl-C while the command line is being loaded ends it with a line; carom.cli takes over then
         _signal.signal(_signal.SIGINT, _leave)
 
 from importlib.metadata import version as _version  # not before: it takes a tenth of a second, in which Ctrl-C may be pressed
