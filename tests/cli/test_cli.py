@@ -209,7 +209,7 @@ def test_completion_knows_the_models_and_pipes_may_close():
     own = {
         **os.environ,
         "TF_CPP_MIN_LOG_LEVEL": "3",
-    }  # the tests keep programs in JAX's cache, of which XLA complains on some processors
+    }  # XLA complains of the tests' own cache on some processors
     process = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, env=own)
     assert process.stderr == "" and len(process.stdout) == 5
 
