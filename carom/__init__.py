@@ -10,12 +10,13 @@ from contextlib import suppress as _suppress
 
 
 def _leave(*_: object) -> None:
+    _os.write(2, b"stopped while carom was being loaded\n")
     _os._exit(130)  # an exception would come out of the middle of somebody's import, and not as what it is
 
 
 _words = {_os.path.basename(word) for word in _sys.orig_argv[:3]}
 if _words & {"carom", "carom.exe", "carom.cli"} and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    with _suppress(ValueError):  # Ctrl-C while the command line is being loaded ends it quietly; carom.cli takes over after that
+    with _suppress(ValueError):  # Ctrl-C while the command line is being loaded ends it with a line; carom.cli takes over then
         _signal.signal(_signal.SIGINT, _leave)
 
 from importlib.metadata import version as _version  # not before: it takes a tenth of a second, in which Ctrl-C may be pressed

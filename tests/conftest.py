@@ -19,6 +19,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 import pytest
 
 import carom
+from carom.running import interrupts
 
 for name in carom.__all__:
     getattr(carom, name)  # tests reach for modules that a program loads when it needs them
@@ -40,6 +41,7 @@ def ctrl_c():
     """Ctrl-C as a person presses it: a process that was started in the background ignores it otherwise."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    interrupts.heard()  # what is asked of the next run is not asked of the next test
     signal.signal(signal.SIGINT, before)
 
 

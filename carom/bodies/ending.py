@@ -1,5 +1,6 @@
 """Where a run of a world is to end: stops, whose zeros are located within a step, and callbacks that look on."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from carom.methods.stops import Stop, crossed, stops_of
 from carom.results.solution import Status
 from carom.running.options import check_callback
 from carom.running.tracing import explained
+
+EARLY = "the run of this world ended early"
 
 
 @dataclass(frozen=True)
@@ -142,3 +145,10 @@ def _number(value: Any, name: str) -> float:
     if found.size != 1:
         raise InputError(f"the stop {name!r} must return one number; it returns shape {found.shape}")
     return float(found.reshape(()))
+
+
+def told(run: Any) -> Any:
+    """The same run; one that failed on its way is not returned in silence."""
+    if not run.status.ok:
+        warnings.warn(f"{EARLY}: {run.status.message}", stacklevel=4)
+    return run

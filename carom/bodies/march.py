@@ -16,6 +16,7 @@ from carom.bodies.stepping import Stepper, StepRecord
 from carom.errors import InputError
 from carom.numerics.blas_threads import one_thread
 from carom.results.solution import Status
+from carom.running.interrupts import Interrupt
 from carom.running.options import whole
 from carom.running.progress import Bar
 
@@ -52,10 +53,12 @@ def march(
     status = None
     clock = time.perf_counter()
     same: StepRecord | None = None  # the record of a step that changed nothing: all that follow are alike
-    step = done
+    step, interrupt = done, Interrupt()
     try:
-        with Bar(progress) as bar, one_thread():
+        with Bar(progress) as bar, interrupt, one_thread():
             for step in range(done + 1, num_steps + 1):
+                if interrupt.asked:
+                    raise KeyboardInterrupt  # between two steps, where all that is kept belongs together
                 t, t_end, before = when(step - 1), when(step), stepper.memory
                 if same is None:
                     new, record = stepper.step(state, t, dt)

@@ -5,6 +5,8 @@ All functions work on the last axis, so one body and a thousand are the same cal
 
 import numpy as np
 
+from carom.calls import floats
+
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 AXES = np.eye(3)
 TURN = 0.5  # the largest turn of the momentum, seen from the body, in one stretch of `rotate_freely`: its iteration then contracts
@@ -146,17 +148,23 @@ def rotate_freely(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float,
 
 
 def from_user(orientation: object, dim: int) -> np.ndarray | None:
-    """A quaternion from what a person writes: an angle, a quaternion, a rotation matrix; None if it is none of them."""
-    value = np.asarray(IDENTITY if orientation is None else orientation, float)
+    """A quaternion from what a person writes: an angle, a quaternion, a rotation matrix; None if it is none of them, or if it turns
+    a body out of the plane in which it lives."""
+    try:
+        value = floats(IDENTITY if orientation is None else orientation)
+    except (TypeError, ValueError):
+        return None
     if not np.all(np.isfinite(value)):
         return None
+    found = None
     if value.shape == () and dim == 2:
-        return exponential(np.array([0.0, 0.0, float(value)]))
-    if value.shape == (4,) and np.linalg.norm(value) > 0:
-        return normalise(value)
-    if value.shape == (3, 3) and np.allclose(value @ value.T, np.eye(3), atol=1e-9) and np.linalg.det(value) > 0:
-        return of_matrix(value)
-    return None
+        found = exponential(np.array([0.0, 0.0, float(value)]))
+    elif value.shape == (4,) and np.linalg.norm(value) > 0:
+        found = normalise(value)
+    elif value.shape == (3, 3) and np.allclose(value @ value.T, np.eye(3), atol=1e-9) and np.linalg.det(value) > 0:
+        found = of_matrix(value)
+    flat = found is None or dim == 3 or np.max(np.abs(found[1:3])) < 1e-9  # as good as the matrix is asked to be
+    return found if flat else None
 
 
 def of_matrix(R: np.ndarray) -> np.ndarray:

@@ -247,6 +247,8 @@ class WorldRun:
         sizes = f"{bodies} {'body' if bodies == 1 else 'bodies'}, {counted(self.num_steps, 'step')}"
         return f"{sizes}, {counted(len(self.contacts), 'contact')}: {self.status}; {worst}"
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         """What a notebook shows: how it ended, how well it was solved, and the first contacts."""
         head = f"<b>{html.escape(self.name)}</b> · {self.status._repr_html_()}"

@@ -12,7 +12,7 @@ from carom.bodies.as_system import start_of, system_of
 from carom.bodies.assemble import assemble, first_state, refuse_overlaps, separate
 from carom.bodies.described import axes_of, check_run, number, weigh
 from carom.bodies.drives import Drive, drive_of
-from carom.bodies.ending import Ending, WorldNow
+from carom.bodies.ending import Ending, WorldNow, told
 from carom.bodies.joints import KINDS
 from carom.bodies.march import march
 from carom.bodies.materials import MaterialSpec, material_spec
@@ -365,7 +365,7 @@ class World:
             run = surviving(scene, state, float(dt), int(num_steps), settings, progress, checkpoint, every, ending)
         if path is not None:
             run.save(path)
-        return run
+        return told(run)
 
     def view(self, run: WorldRun | None = None, **options: Any) -> Any:
         """Watch a run in the browser, or look at the world as it stands (extra `live`). See `carom.live.viewing.view_run`."""

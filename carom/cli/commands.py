@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from carom.cli.bench import bench
 from carom.cli.info import info
 from carom.cli.measuring import impacts, tosses
+from carom.cli.mistyped import ModelCommand
 from carom.cli.parsing import RULE_HELP, asked_for, build_method, build_model, factory_of, known_model, parse_grid, settable
 from carom.cli.reproducing import DISCOVER_EPILOG, EPILOG, discover, reproduce
 from carom.cli.scenes import run_scene
@@ -22,11 +22,13 @@ from carom.cli.terminal import (
     FAILED,
     INTERRUPTED,
     OK,
+    Stoppable,
     after_the_run,
     console,
     end_of_run,
     fail,
     folder,
+    hear_every_interrupt,
     lists,
     note,
     plain,
@@ -39,6 +41,7 @@ MOST_STEPS = 2_000_000  # where --impacts is given without --steps
 
 app = typer.Typer(
     name="carom",
+    cls=Stoppable,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -50,17 +53,14 @@ app = typer.Typer(
 app.command()(bench)
 app.command()(info)
 app.command()(view)
-app.command()(play)
+app.command(cls=ModelCommand)(play)
 app.command()(gallery)
 
 
 def main() -> None:
     """The entry point. A reader that has seen enough (`carom list | head -3`) is no error."""
-    import carom
-
-    if signal.getsignal(signal.SIGINT) is carom._leave:  # taken while everything was being loaded
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     speak_plainly()
+    hear_every_interrupt()
     try:
         app(standalone_mode=True)
     except BrokenPipeError:
@@ -107,6 +107,7 @@ def _complete_model(incomplete: str) -> list[str]:
 
 
 @app.command(
+    cls=ModelCommand,
     epilog="""
 Examples:
 
@@ -124,7 +125,7 @@ Examples:
 
 Exit codes: 0 done, 1 the run failed on its way (what was computed is still shown and written), 2 bad input, 130 stopped by Ctrl-C
 (also shown and written).
-"""
+""",
 )
 def run(
     model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False, autocompletion=_complete_model)],
@@ -194,6 +195,8 @@ def run(
             )
     except CaromError as error:
         fail(str(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        fail("stopped; nothing is written", INTERRUPTED)
     with after_the_run(out):
         about = {"model": model, "rule": rule, "simultaneous": simultaneous, "params": lists(solution.params)}
         summary = plain({**solution.summary(), **about})
@@ -232,6 +235,7 @@ def report(
 
 
 @app.command(
+    cls=ModelCommand,
     epilog="""
 Examples:
 
@@ -242,7 +246,7 @@ Examples:
 `carom sweep star --vary gravity=1:20:1000 --scheduler tcp://host:8786 --out big.zarr` · on a dask cluster
 
 The store opens with `xarray.open_zarr`. The same command goes on with a sweep that was stopped.
-"""
+""",
 )
 def sweep(
     model: Annotated[str, typer.Argument(help="A name from `carom list`.", show_default=False, autocompletion=_complete_model)],
@@ -351,7 +355,7 @@ def convergence(
         typer.echo(f"written to {out}: convergence.png, convergence.json")
 
 
-@app.command()
+@app.command(cls=ModelCommand)
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out"),
     impacts: Annotated[int, typer.Option(min=6, help="So many impacts.")] = 1500,

@@ -2,9 +2,7 @@
 
 import concurrent.futures
 import json
-import multiprocessing
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -124,20 +122,18 @@ def _side_by_side(tasks: Sequence[Any], workers: int) -> Iterator[tuple[Any, Any
     families: dict[str, list[Any]] = {}
     for task in tasks:
         families.setdefault(task[0].family or task[0].key, []).append(task)
-    spawn, done, clock = multiprocessing.get_context("spawn"), 0, time.perf_counter()
-    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawn, initializer=_in_silence) as pool:
+    from carom.many.processes import Processes
+
+    done, clock = 0, time.perf_counter()
+    with Processes(workers) as pool:
         waiting = {}
         for several in sorted(families.values(), key=len, reverse=True):
             waiting[pool.submit(_make, [(exhibit.key, full, drawn) for exhibit, full, drawn, _ in several])] = several
-        try:
-            for future in concurrent.futures.as_completed(waiting):
-                for (exhibit, _, drawn, _), rows in zip(waiting[future], future.result(), strict=True):
-                    done += 1
-                    note(f"{done}/{len(tasks)}  {exhibit.key}: {exhibit.title}{_ahead(done, len(tasks), clock)}")
-                    yield exhibit, rows, drawn
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in concurrent.futures.as_completed(waiting):
+            for (exhibit, _, drawn, _), rows in zip(waiting[future], future.result(), strict=True):
+                done += 1
+                note(f"{done}/{len(tasks)}  {exhibit.key}: {exhibit.title}{_ahead(done, len(tasks), clock)}")
+                yield exhibit, rows, drawn
 
 
 def _make(several: Sequence[tuple[str, bool, Path]]) -> list[Any]:
@@ -146,11 +142,6 @@ def _make(several: Sequence[tuple[str, bool, Path]]) -> list[Any]:
 
     known = {exhibit.key: exhibit for exhibit in (*EXHIBITS, *DISCOVERIES)}
     return [known[key].make(full, drawn) for key, full, drawn in several]
-
-
-def _in_silence() -> None:
-    """Of a process that works: an interruption ends it, and the one that waits for it says so."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _tell(results: Sequence[tuple[Any, Any]], as_json: bool, written: str) -> None:

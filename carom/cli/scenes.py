@@ -1,6 +1,7 @@
 """`carom run SCENE`: a world of bodies, run, told about and written."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def run_scene(
     meaningless: dict[str, bool],
 ) -> None:
     """Run a scene with what was asked for; `meaningless` are options that only systems have, and whether they were given."""
+    from carom.bodies.ending import EARLY
     from carom.errors import CaromError
 
     try:
@@ -42,7 +44,9 @@ def run_scene(
                 raise ValueError("--live goes with --steps, not with --checkpoint")
             run, page = watched_world(scene, options["dt"], options["num_steps"])
         else:
-            run = scene.solve(**options)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=EARLY)  # the last line of the command says so
+                run = scene.solve(**options)
     except (CaromError, ValueError) as error:
         fail(str(error), BAD_INPUT)
     with after_the_run(out):

@@ -1,9 +1,12 @@
 """What the commands share: exit codes, messages on the terminal, folders, and plain data."""
 
+import _thread
 import codecs
 import math
 import os
+import signal
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+AGAIN = 0.01  # seconds
 
 
 def console(stderr: bool = False) -> Any:
@@ -43,7 +48,7 @@ _SIGNS = {
     "√": "sqrt ",
     "∂": "d",
 }
-_SIGNS |= {"µ": "u", "‘": "'", "’": "'", "“": '"', "”": '"'}
+_SIGNS |= {"§": "sec. ", "µ": "u", "‘": "'", "’": "'", "“": '"', "”": '"'}
 
 
 def _nearest(sign: str) -> str:
@@ -55,6 +60,42 @@ def _nearest(sign: str) -> str:
         return name.split()[3].lower()
     found = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore").decode()
     return ("^" if "SUPERSCRIPT" in name else "") + found if found else "?"
+
+
+class Stoppable(TyperGroup):
+    """All commands. Ctrl-C that none of them has taken, as while something is loaded or compiled, ends in a line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        import carom
+
+        try:
+            if signal.getsignal(signal.SIGINT) is carom._leave:  # taken while everything was being loaded
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            fail("stopped before it was done", INTERRUPTED)
+
+
+def hear_every_interrupt() -> None:
+    """Python drops what is raised in a callback of its garbage collector (JAX has one): a Ctrl-C that falls there is sent again."""
+    before = sys.unraisablehook
+
+    def hook(dropped: Any) -> None:
+        if dropped.exc_type is not None and issubclass(dropped.exc_type, KeyboardInterrupt):
+            again = threading.Timer(AGAIN, _press)  # not here: it would be dropped with this call
+            again.daemon = True
+            again.start()
+        else:
+            before(dropped)
+
+    sys.unraisablehook = hook
+
+
+def _press() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # it wakes one that sleeps, too
+    else:
+        _thread.interrupt_main()
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -30,6 +30,7 @@ from carom.results.places import file_path
 from carom.results.solution import Solution
 from carom.results.store import versions
 from carom.running.checkpoint import digest_of
+from carom.running.interrupts import heard
 from carom.running.options import check_method
 from carom.running.solve import solve
 
@@ -171,13 +172,14 @@ def _run_point(job: Job, point: dict[str, Any]) -> Outcome:
         solution = _solve(job, point)
     except (ValueError, TypeError) as error:
         return Outcome("refused", str(error), {}, ())
+    if heard() is not None or solution.status.name == "interrupted":  # a part of a run is no point; Ctrl-C meant the sweep
+        raise KeyboardInterrupt
     values = {}
     for name, value in job.measure(solution).items():
         dims, array = value if isinstance(value, tuple) else (None, value)
         array = np.asarray(array, float)
-        dims = (
-            (dims,) if isinstance(dims, str) else tuple(f"{name}_{i}" for i in range(array.ndim)) if dims is None else tuple(dims)
-        )
+        own = tuple(f"{name}_{i}" for i in range(array.ndim))
+        dims = (dims,) if isinstance(dims, str) else own if dims is None else tuple(dims)
         values[name] = (dims, array)
     return Outcome(solution.status.name, solution.status.message, values, solution.coordinates)
 
@@ -302,9 +304,7 @@ class Store:
         except Exception as error:  # zarr has many ways to say that this is not a store
             raise InputError(f"{self.path} is not a sweep of carom: choose another name, or delete it") from error
         if kind != "sweep" or version > FORMAT:
-            raise InputError(
-                f"{self.path} holds a {kind} of format {version}; this carom goes on with sweeps up to format {FORMAT}"
-            )
+            raise InputError(f"{self.path} holds a {kind} of format {version}; this carom reads sweeps up to format {FORMAT}")
         different = [key for key in self.identity if self.identity[key] != found.get(key)]
         if different:
             raise InputError(

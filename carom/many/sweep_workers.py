@@ -5,7 +5,6 @@ after `retries` more times its exception is yielded instead of a result.
 """
 
 import concurrent.futures
-import multiprocessing
 import pickle
 import sys
 import time
@@ -14,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from carom.errors import InputError
+from carom.many.processes import Processes
 from carom.xla.machine import cores
 
 Task = tuple[int, list[dict[str, Any]]]
@@ -66,7 +66,7 @@ def _in_pool(work: Work, tasks: list[Task], workers: int, retries: int) -> Itera
     pickled = _pickled(work)
     waiting, attempts = dict(tasks), dict.fromkeys((number for number, _ in tasks), 0)
     while waiting:
-        with concurrent.futures.ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with Processes(workers) as pool:
             running: dict[Any, int] = {}
             queue = iter(list(waiting))
             try:
@@ -89,9 +89,6 @@ def _in_pool(work: Work, tasks: list[Task], workers: int, retries: int) -> Itera
                         yield number, result
             except BrokenProcessPool:
                 continue
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
 
 
 def _outcome(future: Any) -> Any:

@@ -94,7 +94,7 @@ def chosen(exhibits: Sequence[Exhibit], what: str) -> list[Exhibit]:
     if not found:
         known = ["all", *PAPERS, *(e.key for e in exhibits)]
         close = difflib.get_close_matches(what, known, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise InputError(f"there is nothing called {what!r} here{hint}. `--list` shows what there is")
     return found
 

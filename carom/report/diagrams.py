@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from carom.errors import InputError
-from carom.report.plots import COLOURS, STYLE, _finished
+from carom.report.plots import COLOURS, STYLE, Drawing, _finished
 
 
 def plot_exponents(exponents: Any, path: str | Path | None = None) -> Figure:
     """The exponents as they stand after each block: what has settled is flat at the right end."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 4.2), layout="constrained")
+        figure = Drawing(figsize=(8.5, 4.2), layout="constrained")
         axis = figure.subplots()
         for i, value in enumerate(exponents.values):
             axis.plot(exponents.t, exponents.so_far[:, i], color=COLOURS[i % len(COLOURS)], label=f"{value:.4g}")
@@ -33,7 +33,7 @@ def plot_section(section: Any, path: str | Path | None = None, coordinate: int =
     if section.q.shape[1] != section.v.shape[1]:
         raise InputError("velocities are not those of single coordinates here (a rotation): plot section.q and section.v by hand")
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+        figure = Drawing(figsize=(6.4, 5.2), layout="constrained")
         axis = figure.subplots()
         axis.plot(section.q[:, coordinate], section.v[:, coordinate], ".", color=COLOURS[1], markersize=3, markeredgewidth=0)
         axis.set(xlabel=section.coordinates[coordinate], ylabel=f"velocity of {section.coordinates[coordinate]}")
@@ -45,7 +45,7 @@ def plot_diagram(diagram: Any, path: str | Path | None = None, coordinate: int =
     """A dot for each state that was kept, above the value of the parameter: position and velocity of one coordinate."""
     _one_of(coordinate, diagram.coordinates)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 6.4), layout="constrained")
+        figure = Drawing(figsize=(8.5, 6.4), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         for axis, states, label in ((above, diagram.q, "q"), (below, diagram.v, "v")):
             rows = states[:, :, coordinate]

@@ -13,7 +13,7 @@ from carom.diagnostics.fields import field_balance
 from carom.diagnostics.horizontal import energy_balance
 from carom.models.bars import end_velocities
 from carom.models.beam import beam_energies, momentum_maps, sections
-from carom.report.plots import COLOURS, STYLE, _finished, envelope
+from carom.report.plots import COLOURS, STYLE, Drawing, _finished, envelope
 from carom.results.solution import Solution
 
 _MOST_LINES = 60
@@ -23,7 +23,7 @@ _MOST_LINES = 60
 def plot_bars(solution: Solution, path: str | Path | None = None, title: str = "") -> Figure:
     """Displacements of the nodes, velocities of the ends that meet, energy, and its relative error: one row of Figs 4.2 and 4.3."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(13, 3.2), layout="constrained")
+        figure = Drawing(figsize=(13, 3.2), layout="constrained")
         places, ends, energy, error = figure.subplots(1, 4)
         stiffness = np.asarray(solution.params["stiffness"])
         bar = np.concatenate([[0], np.cumsum(stiffness == 0)])
@@ -55,7 +55,7 @@ def plot_beam(solution: Solution, path: str | Path | None = None, times: Sequenc
     chosen = np.linspace(0, solution.t[-1], 4) if times is None else np.asarray(times, float)
     rows = np.clip(np.searchsorted(solution.t, chosen), 0, len(solution.t) - 1)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.2 * len(rows), 6.4), layout="constrained")
+        figure = Drawing(figsize=(3.2 * len(rows), 6.4), layout="constrained")
         parts: Any = figure.subfigures(2, 1, height_ratios=[1.3, 1.0])
         above, below = parts
         places = solution.q[rows].reshape(len(rows), -1, 7)[:, :, 4:]
@@ -97,7 +97,7 @@ def plot_balance(solution: Solution, generator: Callable[..., Any], path: str | 
         ),
     }
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(11, 4.2), layout="constrained")
+        figure = Drawing(figsize=(11, 4.2), layout="constrained")
         for axis, (name, (t, values)) in zip(figure.subplots(1, 2), panels.items(), strict=True):
             logs = np.log10(np.maximum(np.nan_to_num(values), 1e-20))
             drawn = axis.pcolormesh(np.arange(values.shape[1]), t, logs, vmin=logs.max() - 5, shading="nearest", cmap="viridis")

@@ -9,7 +9,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from carom.report.plots import COLOURS, STYLE, _finished
+from carom.report.plots import COLOURS, STYLE, Drawing, _finished
 
 MOST_LANES = 200  # drawn one by one
 
@@ -23,7 +23,7 @@ def plot_ensemble(ensemble: Any, path: str | Path | None = None) -> Figure:
     names = [f"{name} [{unit}]" if unit else name for name, unit in given]
     lanes = np.unique(np.linspace(0, len(ensemble) - 1, MOST_LANES).astype(int))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 1.2 + 1.7 * (count + 1)), layout="constrained")
+        figure = Drawing(figsize=(8.5, 1.2 + 1.7 * (count + 1)), layout="constrained")
         grid = figure.subplots(count + 1, 2, width_ratios=[3, 1], squeeze=False)
         for i in range(count):
             left, right = grid[i]
@@ -60,7 +60,7 @@ def plot_billiard(run: Any, path: str | Path | None = None) -> Figure:
     """The bodies at the end; their speeds beside the Maxwell distribution of the same energy; what was kept."""
     billiard, dim = run.billiard, run.q.shape[2]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 6.4), layout="constrained")
+        figure = Drawing(figsize=(8.5, 6.4), layout="constrained")
         grid = figure.subplots(2, 2, width_ratios=[1.2, 1])
         room, speeds, kept, counts = grid[0, 0], grid[0, 1], grid[1, 0], grid[1, 1]
         q = run.q[-1]

@@ -3,6 +3,7 @@
 Long runs are thinned to the smallest and the largest value of each of some hundred intervals, so no spike disappears.
 """
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,15 @@ STYLE: dict[Any, Any] = {
 }
 
 
+class Drawing(Figure):
+    """A figure that a notebook shows where it is the result of a cell; that of matplotlib is shown if pyplot was loaded before."""
+
+    def _repr_png_(self) -> bytes:
+        page = io.BytesIO()
+        self.savefig(page, format="png")
+        return page.getvalue()
+
+
 def envelope(t: np.ndarray, y: np.ndarray, intervals: int = INTERVALS) -> tuple[np.ndarray, np.ndarray]:
     """The points at which y is smallest and largest in each of so many intervals, in time order; short series as they are."""
     good = np.isfinite(y)
@@ -72,7 +82,7 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
     gaps = solution.smallest_gap
     heights = [1.0] * (len(names) if apart else 1) + [1.0] * ((gaps is not None) + (solution.commands is not None)) + [1.4]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 1.1 + 1.35 * sum(heights)), layout="constrained")
+        figure = Drawing(figsize=(8.5, 1.1 + 1.35 * sum(heights)), layout="constrained")
         axes = list(np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)))
         panels = iter(axes)
         if apart:
@@ -104,7 +114,7 @@ def plot_energy(solutions: Mapping[str, Solution], path: str | Path | None = Non
     if not isinstance(solutions, Mapping) or not solutions or not all(isinstance(run, Solution) for run in solutions.values()):
         raise InputError("plot_energy needs at least one solution, as {label: solution}")
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 6.2), layout="constrained")
+        figure = Drawing(figsize=(8.5, 6.2), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.0, 1.15])
         for i, (label, run) in enumerate(solutions.items()):
             colour = COLOURS[i % len(COLOURS)]
@@ -144,7 +154,7 @@ def plot_motion(
     with matplotlib.rc_context(STYLE):
         flat = reel.dim == 2
         tall = float(np.clip(7.6 * height / max(width, 1e-300), 1.6, 7.0)) if flat else 7.0
-        figure = Figure(figsize=(8.5, tall + 0.7), layout="constrained")
+        figure = Drawing(figsize=(8.5, tall + 0.7), layout="constrained")
         axis = figure.subplots() if flat else figure.add_subplot(projection="3d")
         for frame in range(len(chosen)):
             strength = 0.15 + 0.85 * (frame + 1) / len(chosen)

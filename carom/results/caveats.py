@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import InputError
@@ -135,7 +136,21 @@ def _grown(solution: Any) -> list[str]:
     if "forces" in system.needs or moving or not _autonomous(solution):
         return []
     with np.errstate(over="ignore", invalid="ignore"):
-        return _growth(solution)
+        return _rises(solution) if _belts(solution) else _growth(solution)
+
+
+def _belts(solution: Any) -> bool:
+    """Friction against something that moves: a slip that is not zero where nothing moves, as v[0] - 0.5 on a belt, or one of time.
+    It feeds energy, wherever the contact is closed."""
+    rows = np.linspace(0, len(solution.t) - 1, 8).astype(int)
+    for function in (f for contact in solution.system.contacts for f in (contact.slip, contact.roll) if f is not None):
+        if function.asks_for("t"):
+            return True
+        for row in rows:
+            at_rest = function(q=jnp.asarray(solution.q[row]), v=jnp.zeros(solution.v.shape[1]), params=solution.params)
+            if np.any(np.asarray(at_rest) != 0):
+                return True
+    return False
 
 
 def _growth(solution: Any) -> list[str]:

@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from carom.named import Named
-from carom.xla.indices import watched, wrong
+from carom.xla.indices import wrong
+from carom.xla.watched_indices import watched
 
 KNOWN = ("q", "v", "p", "t", "params")
 MOST_STATES = 4096  # of a run; one number, so that there is one compilation

@@ -1,7 +1,5 @@
 """A run in chunks: a compiled program called from the host, with progress, bounded memory, and all kept when something fails."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,6 +20,7 @@ from carom.running.blame import blame, breaking_down
 from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
 from carom.running.first_look import rows_closed_at
+from carom.running.interrupts import Interrupt
 from carom.running.progress import Bar
 from carom.system.system import System
 
@@ -123,7 +122,7 @@ class March:
 
     def go(self, bar: Bar) -> bool:
         """All chunks; whether Ctrl-C ended them."""
-        with bar, _Interrupt() as interrupt:
+        with bar, Interrupt() as interrupt:
             while self._goes_on() and not interrupt.asked:
                 try:
                     self.advance()
@@ -302,29 +301,6 @@ def _chunk_length(total: int, n: int) -> int:
     return next((length for length in SHORTER_CHUNKS if total <= length <= longest), longest)
 
 
-class _Interrupt:
-    """Ctrl-C asks once and insists the second time; only where nobody else has taken the signal."""
-
-    def __init__(self) -> None:
-        self.asked = self.taken = False
-
-    def __enter__(self) -> "_Interrupt":
-        here = threading.current_thread() is threading.main_thread()
-        if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self.taken = True
-            signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def _handle(self, *_: Any) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def __exit__(self, *_: Any) -> None:
-        if self.taken:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def _advance(method: Method, system: System, params: Any, state: State, grid: Grid, stops: tuple[Stop, ...]) -> Chunk:
     return advance(method, system, params, state, grid, stops=stops, kernel=True)
 
@@ -334,13 +310,16 @@ _chunk = Program(_advance)
 
 def _blamed(status: Status, code: int, problem: Problem, step: float, grid: np.ndarray) -> Status:
     """The same, with the function that is not finite where the motion was going, or with coordinates that break down there."""
-    if code not in (NOT_FINITE, NOT_CONVERGED, CONTACT_UNSOLVED):
+    at_once = not status.ok and status.step == 0 and code != NOT_FINITE  # whatever it says, the start may be at fault
+    if code not in (NOT_FINITE, NOT_CONVERGED, CONTACT_UNSOLVED) and not at_once:
         return status
     n, culprit = problem.q0.size, ""
-    if code == NOT_FINITE:
+    if code == NOT_FINITE or at_once:
         q, p, t = jnp.asarray(grid[-1, :n]), jnp.asarray(grid[-1, n:]), jnp.asarray(status.t)
         v = problem.system.bind(problem.params, n).velocity(q, p, t)
         culprit = blame(problem.system, problem.params, q, v, status.t, step)
+    if at_once and culprit:
+        return replace(status, message=f"{culprit}. What came of it: {status.message}")
     culprit = culprit or breaking_down(problem.system, problem.params, grid, n, status.t, step)
     return replace(status, message=f"{status.message}; {culprit}") if culprit else status
 

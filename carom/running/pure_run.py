@@ -10,6 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
@@ -93,13 +94,18 @@ def _linearized(given: Any, chunk: Chunk, num_steps: int, max_impacts: int, movi
 @keep_small
 def _push(given: Any, chunk: Chunk, changes: list[Any], num_steps: int, max_impacts: int, moving: tuple[int, ...]) -> list[Any]:
     columns, some = _linearized(given, chunk, num_steps, max_impacts, moving)
-    return jax.jvp(columns, (some,), (changes,))[1]
+    values, rates = jax.jvp(columns, (some,), (changes,))
+    return [jnp.where(jnp.isnan(value), jnp.nan, rate) for value, rate in zip(values, rates, strict=True)]
 
 
 @keep_small
 def _pull(given: Any, chunk: Chunk, cotangents: list[Any], num_steps: int, max_impacts: int, moving: tuple[int, ...]) -> list[Any]:
-    """None among the cotangents: what nobody has asked for."""
+    """None among the cotangents: what nobody has asked for. What depends on numbers that are not there, those after a failure, has
+    no derivative; zero would be taken for one."""
     columns, some = _linearized(given, chunk, num_steps, max_impacts, moving)
     wanted = [i for i, cotangent in enumerate(cotangents) if cotangent is not None]
-    _, back = jax.vjp(lambda some: [columns(some)[i] for i in wanted], some)
-    return back([cotangents[i] for i in wanted])[0]
+    values, back = jax.vjp(lambda some: [columns(some)[i] for i in wanted], some)
+    asked = [cotangents[i] for i in wanted]
+    missing = [jnp.any(jnp.isnan(value) & (cotangent != 0)) for value, cotangent in zip(values, asked, strict=True)]
+    spoiled = jnp.any(jnp.stack(missing)) if missing else False
+    return [jnp.where(spoiled, jnp.nan, change) for change in back(asked)[0]]

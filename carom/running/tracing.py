@@ -19,9 +19,10 @@ from carom.named import Named, frozen, settled
 from carom.running.contact_checks import check_rate
 from carom.running.repeatable import captured, check_repeatable
 from carom.system.system import System
-from carom.xla.indices import out_of_range
+from carom.xla.indices import loops, out_of_range
 from carom.xla.structure import depends_on
 
+SLOPED = ("lagrangian", "hamiltonian", "gap", "joint")  # functions whose slopes are asked for
 _HOME = str(Path(__file__).resolve().parents[1])
 
 
@@ -115,6 +116,9 @@ def checked_stops(stop: Any, q: Any, params: Any, dim: int) -> tuple[Stop, ...]:
                 f"the stop {each.name!r} returns {_kind(shape)}; it must be a number that passes through zero where the run ends: "
                 "q[1] - 0.5, and not q[1] < 0.5"
             )
+        value = lambda q, v, t, params, f=each.function: jnp.asarray(f(q=q, v=v, p=v, t=t, params=params))  # noqa: E731
+        if not any(depends_on(value, *_arguments(q, dim, params))[:3]):
+            raise InputError(f"the stop {each.name!r} depends on none of q, v and t: it never passes through zero")
     return settled(stops, q=q, v=np.zeros(dim), t=0.0, params=params)
 
 
@@ -146,8 +150,10 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
         check_repeatable(function, before, closed, lambda: jax.make_jaxpr(lambda *again: call(*again))(*args))
+        if function.role in SLOPED and loops(closed.jaxpr):
+            jax.eval_shape(jax.grad(lambda *again: jnp.sum(call(*again)), argnums=(0, 1)), *args)
     speed = "p" if function.role == "hamiltonian" else "v"
-    labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *more.items())
+    labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *sorted(more.items()))
               for path, _ in jax.tree.leaves_with_path(tree)]  # fmt: skip
     wrong = out_of_range(closed, ["q", speed, "t", *labels])
     if wrong is not None:
@@ -248,6 +254,8 @@ def _sentence(error: Exception) -> str:
         return f"reads the key {error}, which is not there"
     if isinstance(error, NameError):
         return f"uses a name that is not known: {text}"
+    if "lax.while_loop" in text:
+        return "uses lax.while_loop, or changing bounds in fori_loop, which JAX cannot differentiate; use lax.scan, or known bounds"
     if isinstance(error, NotImplementedError) or "differentiation rule" in text or "JVP" in text or "reverse-mode" in text.lower():
         return f"cannot be differentiated twice: {text}"
     return f"fails with {type(error).__name__}: {text[:300]}"

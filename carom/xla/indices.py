@@ -3,14 +3,12 @@
 JAX cannot raise an error from a compiled program: it reads the last entry instead, so `q[2]` of two coordinates runs, and means
 `q[1]`. But an index that is written down as a number is known when the function is traced. This walks through them,
 computes the whole numbers in them that depend on nothing, and compares those that are used as indices with the shape they index.
-An index that is computed from the motion is known along a motion only: `watched` is the computation that returns all of those.
+An index that is computed from the motion is known along a motion only: `watched_indices` returns all of those.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -55,7 +53,7 @@ def _walk(jaxpr: Any, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wr
         if found is not None:
             return found
         if inner is None:
-            found = _walk_scan(eqn, values, names) if _short(eqn) else _walk_others(eqn)
+            found = _INSIDE.get(eqn.primitive.name, _walk_others)(eqn, values, names)
             if found is not None:
                 return found
         if inner is None and all(v is not None for v in values) and eqn.primitive.name in _FOLD:
@@ -65,10 +63,8 @@ def _walk(jaxpr: Any, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wr
 
 def _walk_inner(inner: Any, eqn: Any, values: list, known: dict[Any, np.ndarray], names: dict[Any, str]) -> Wrong | None:
     """A call: what is known of its arguments is known inside, and what it computes from them is known outside."""
-    pairs = list(zip(inner.jaxpr.invars, eqn.invars, values, strict=True))
-    inside = {**_known(inner), **{var: value for var, _, value in pairs if value is not None}}
-    labels = {var: names[given] for var, given, _ in pairs if not isinstance(given, core.Literal) and given in names}
-    found = _walk(inner.jaxpr, inside, labels)
+    inside = _given(inner, values)
+    found = _walk(inner.jaxpr, inside, labels_inside(inner.jaxpr.invars, eqn.invars, names))
     for var, out in zip(inner.jaxpr.outvars, eqn.outvars, strict=True):
         if isinstance(var, core.Literal):
             known[out] = np.asarray(var.val)
@@ -77,26 +73,20 @@ def _walk_inner(inner: Any, eqn: Any, values: list, known: dict[Any, np.ndarray]
     return found
 
 
-def _short(eqn: Any) -> bool:
-    """A loop with a number of rounds that is known, `fori_loop` or `scan`, and short enough to be gone through."""
-    return eqn.primitive.name == "scan" and eqn.params["length"] * len(eqn.params["jaxpr"].jaxpr.eqns) <= _SMALL
-
-
 def _walk_scan(eqn: Any, values: list, names: dict[Any, str]) -> Wrong | None:
     """Round by round: counters are known in each of them, and so are the entries of a list of whole numbers."""
     body, consts, carried = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
-    pairs = zip(body.jaxpr.invars[:consts], eqn.invars[:consts], strict=True)
-    labels = {var: names[given] for var, given in pairs if not isinstance(given, core.Literal) and given in names}
+    if eqn.params["length"] * len(body.jaxpr.eqns) > _SMALL:
+        return _walk_others(eqn, values, names)
+    labels = labels_inside(body.jaxpr.invars[:consts], eqn.invars[:consts], names)
     now, rounds = values[consts : consts + carried], range(eqn.params["length"])
     for i in reversed(rounds) if eqn.params["reverse"] else rounds:
         entries = [None if xs is None else xs[i] for xs in values[consts + carried :]]
-        given = zip(body.jaxpr.invars, (*values[:consts], *now, *entries), strict=True)
-        inside = {**_known(body), **{var: value for var, value in given if value is not None}}
+        inside = _given(body, [*values[:consts], *now, *entries])
         found = _walk(body.jaxpr, inside, labels)
         if found is not None:
             return found
-        outs, before = body.jaxpr.outvars[:carried], now
-        now = [np.asarray(var.val) if isinstance(var, core.Literal) else inside.get(var) for var in outs]
+        before, now = now, _results(body, inside)[:carried]
         if all(x is None for x in entries) and all(_same(old, new) for old, new in zip(before, now, strict=True)):
             break  # every round is like this one
     return None
@@ -106,9 +96,64 @@ def _same(old: np.ndarray | None, new: np.ndarray | None) -> bool:
     return new is None or (old is not None and np.array_equal(old, new))
 
 
-def _walk_others(eqn: Any) -> Wrong | None:
+def _walk_while(eqn: Any, values: list, names: dict[Any, str]) -> Wrong | None:
+    """Round by round for as long as it is known that it goes on. Where that depends on the motion, a counter may stop anywhere:
+    then only what is the same in all rounds is known."""
+    p = eqn.params
+    test, body, first = p["cond_jaxpr"], p["body_jaxpr"], p["cond_nconsts"] + p["body_nconsts"]
+    asked, consts, now = values[: p["cond_nconsts"]], values[p["cond_nconsts"] : first], values[first:]
+    labels = labels_inside(body.jaxpr.invars[: p["body_nconsts"]], eqn.invars[p["cond_nconsts"] : first], names)
+    for _ in range(max(1, _SMALL // (1 + len(body.jaxpr.eqns)))):
+        (goes_on,) = _outcome(test, [*asked, *now])
+        if goes_on is not None and not goes_on:
+            return None
+        given = now if goes_on is not None else [None] * len(now)
+        inside = _given(body, [*consts, *given])
+        found = _walk(body.jaxpr, inside, labels)
+        after = _results(body, inside)
+        if found is not None or goes_on is None or all(_same(old, new) for old, new in zip(now, after, strict=True)):
+            return found
+        now = after
+    return None
+
+
+def _walk_cond(eqn: Any, values: list, names: dict[Any, str]) -> Wrong | None:
+    """Every branch that may be taken."""
+    for number, branch in enumerate(eqn.params["branches"]):
+        if values[0] is None or int(values[0]) == number:
+            found = _walk(branch.jaxpr, _given(branch, values[1:]), labels_inside(branch.jaxpr.invars, eqn.invars[1:], names))
+            if found is not None:
+                return found
+    return None
+
+
+def _outcome(closed: Any, values: list) -> list:
+    """What is known of the results of a computation."""
+    inside = _given(closed, values)
+    _walk(closed.jaxpr, inside, {})
+    return _results(closed, inside)
+
+
+def _given(closed: Any, values: list) -> dict[Any, np.ndarray]:
+    return {**_known(closed), **{var: x for var, x in zip(closed.jaxpr.invars, values, strict=True) if x is not None}}
+
+
+def _results(closed: Any, inside: dict[Any, np.ndarray]) -> list:
+    return [np.asarray(var.val) if isinstance(var, core.Literal) else inside.get(var) for var in closed.jaxpr.outvars]
+
+
+def labels_inside(inner: Sequence[Any], outer: Sequence[Any], names: dict[Any, str]) -> dict[Any, str]:
+    """What the arguments of an inner computation are called outside."""
+    pairs = zip(inner, outer, strict=True)
+    return {var: names[given] for var, given in pairs if not isinstance(given, core.Literal) and given in names}
+
+
+def _walk_others(eqn: Any, *_: Any) -> Wrong | None:
     found = (_walk(sub.jaxpr, _known(sub), {}) for sub in _others(eqn))
     return next((wrong for wrong in found if wrong is not None), None)
+
+
+_INSIDE: dict[str, Callable[..., Wrong | None]] = {"scan": _walk_scan, "while": _walk_while, "cond": _walk_cond}
 
 
 def inner_call(eqn: Any) -> Any:
@@ -116,6 +161,11 @@ def inner_call(eqn: Any) -> Any:
     inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
     same = hasattr(inner, "consts") and len(inner.jaxpr.invars) == len(eqn.invars)
     return inner if same and eqn.primitive.name not in ("scan", "while", "cond") else None
+
+
+def loops(jaxpr: Any) -> bool:
+    """Whether there is a loop in it whose number of rounds is not known before."""
+    return any(eqn.primitive.name == "while" or any(loops(inner.jaxpr) for inner in _others(eqn)) for eqn in jaxpr.eqns)
 
 
 def _others(eqn: Any) -> list[Any]:
@@ -132,7 +182,7 @@ class Place(NamedTuple):
     array: Any  # the variable
 
 
-def _places(eqn: Any) -> list[tuple[int, int | None, Place]]:
+def places_of(eqn: Any) -> list[tuple[int, int | None, Place]]:
     """By which of its arguments an operation chooses, in which column of it, and where; none for most operations."""
     kind, array = eqn.primitive.name, eqn.invars[0] if eqn.invars else None
     if kind in ("dynamic_slice", "dynamic_update_slice"):
@@ -162,7 +212,7 @@ def _windows(eqn: Any, numbers: Any, reads: bool) -> tuple[tuple[int, ...], tupl
 
 
 def _check(eqn: Any, values: list[np.ndarray | None], names: dict[Any, str]) -> Wrong | None:
-    for argument, column, place in _places(eqn):
+    for argument, column, place in places_of(eqn):
         index = values[argument]
         if index is not None:
             index = np.atleast_1d(index if column is None else index[..., column])
@@ -170,47 +220,6 @@ def _check(eqn: Any, values: list[np.ndarray | None], names: dict[Any, str]) -> 
             if bad.size:
                 return _wrong(place.array, int(bad.flat[0]), place.size, names)
     return None
-
-
-def watched(closed: Any, labels: Sequence[str]) -> tuple[Callable[..., list[Any]] | None, list[Place]]:
-    """A computation that returns, of each index that is computed along the way, the one farthest outside of its array or inside of
-    it; and where they are used, with the names of the arrays. None where there are no such indices. Bodies of loops and branches
-    are not looked into: what they are computed for depends on the motion."""
-    places: list[Place] = []
-
-    def compute(*args: Any) -> list[Any]:
-        places.clear()
-        found: list[Any] = []
-        _evaluate(closed.jaxpr, closed.consts, args, dict(zip(closed.jaxpr.invars, labels, strict=True)), found, places)
-        return found
-
-    jax.eval_shape(compute, *(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars))
-    return (compute if places else None), places
-
-
-def _evaluate(jaxpr: Any, consts: Any, args: Any, names: dict[Any, str], found: list[Any], places: list[Place]) -> list[Any]:
-    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
-    value = lambda v: v.val if isinstance(v, core.Literal) else values[v]  # noqa: E731
-    for eqn in jaxpr.eqns:
-        given, inner = [value(v) for v in eqn.invars], inner_call(eqn)
-        for argument, column, place in _places(eqn):
-            index = given[argument]
-            if isinstance(index, jax.core.Tracer):  # all others are known
-                index = jnp.ravel(index if column is None else index[..., column]).astype(int)
-                outside = jnp.maximum(-index, index - place.last)
-                found.append(index[jnp.argmax(outside)])
-                label = "" if isinstance(place.array, core.Literal) else names.get(place.array, "")
-                places.append(place._replace(array=label))
-        if inner is not None:
-            pairs = zip(inner.jaxpr.invars, eqn.invars, strict=True)
-            known = {var: names[v] for var, v in pairs if not isinstance(v, core.Literal) and v in names}
-            results = _evaluate(inner.jaxpr, inner.consts, given, known, found, places)
-        else:
-            bound = eqn.primitive.get_bind_params(eqn.params)  # before jax 0.10.1 a pair
-            functions, options = bound if isinstance(bound, tuple) else ((), bound)
-            results = eqn.primitive.bind(*functions, *given, **options)
-        values.update(zip(eqn.outvars, results if inner is not None or eqn.primitive.multiple_results else [results], strict=True))
-    return [value(v) for v in jaxpr.outvars]
 
 
 def _wrong(array: Any, index: int, size: int, names: dict[Any, str]) -> Wrong:
@@ -253,6 +262,10 @@ _FOLD: dict[str, Callable[..., Any]] = {
     "sub": lambda _, a, b: a - b,
     "mul": lambda _, a, b: a * b,
     "neg": lambda _, a: -a,
+    "rem": lambda _, a, b: np.fmod(a, np.where(b == 0, 1, b)),
+    "and": lambda _, a, b: a & b,
+    "or": lambda _, a, b: a | b,
+    "not": lambda _, a: ~a,
     "max": lambda _, a, b: np.maximum(a, b),
     "min": lambda _, a, b: np.minimum(a, b),
     "select_n": lambda _, which, *cases: np.choose(np.asarray(which, int), cases),

@@ -3,6 +3,8 @@ answers it. No row may end in an exception of somebody else; see tests/running/t
 
 # ruff: noqa: E501  # a table: one row, one line
 
+import warnings
+
 import numpy as np
 import pytest
 from answers import answered
@@ -201,3 +203,35 @@ def test_bad_input_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
 def test_the_table_is_long_and_good_calls_pass():
     assert len(TABLE) >= 100
     assert run().status.ok and pushed(lambda t: (0, 0, 1)).status.ok and moved(Turning((0, 0, 1))).status.ok and hinge() and add()
+
+
+def _turned(orientation):
+    world = carom.World(gravity=(0, -9.81))
+    plank = world.add(carom.shapes.Polygon([[0, 0], [2, 0], [2, 0.5], [0, 0.5]]), mass=1, orientation=orientation)
+    return world.solve(0.01, 2).body(plank).orientation[0]
+
+
+@pytest.mark.parametrize("orientation", [(0, 1, 0, 0), (0.7, 0.7, 0, 0), np.diag([1.0, -1.0, -1.0]), "north", "1", [0.1, 0.2]])
+def test_a_body_in_the_plane_is_not_turned_out_of_it(orientation):
+    """A quaternion about another axis was taken for an angle of zero, with the shape on its edge."""
+    with pytest.raises(carom.InputError, match="the orientation of 'body 0' must be an angle"):
+        _turned(orientation)
+
+
+def test_control_turns_within_the_plane_may_be_quaternions():
+    assert _turned(0.5) == pytest.approx(0.5, abs=1e-15)  # rounding
+    assert _turned((np.cos(0.25), 0, 0, np.sin(0.25))) == pytest.approx(0.5, abs=1e-15)
+
+
+def _pushed(force):
+    world = carom.World(gravity=(0, -9.81))
+    world.force(world.add(carom.shapes.Disc(0.1), mass=1, position=(0, 0.1)), lambda t: (force if t > 0.015 else 0.0, 0.0))
+    return world.solve(0.01, 4)
+
+
+def test_a_run_that_failed_is_not_returned_in_silence():
+    with pytest.warns(UserWarning, match=r"the run of this world ended early: step \d"):
+        assert not _pushed(np.nan).status.ok
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _pushed(1.0).status.ok  # the control

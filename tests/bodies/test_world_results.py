@@ -160,3 +160,10 @@ def test_a_film_follows_a_body(run, tmp_path):
     assert low < run.body("box").position[4, 0] < high and high - low < 4.1 * 0.25
     with pytest.raises(carom.InputError, match="no body 'cat' to follow"):
         run.animate(follow="cat")
+
+
+def test_a_run_is_shown_as_a_sentence():
+    """All its arrays would be some ten thousand letters."""
+    world = carom.World(gravity=(0, -9.81))
+    world.add(carom.shapes.Disc(0.1), density=1, position=(0, 1))
+    assert repr(world.solve(0.01, 50)).startswith("1 body, 50 steps, 0 contacts: all 50 steps were taken")

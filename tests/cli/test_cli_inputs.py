@@ -113,11 +113,11 @@ def test_a_terminal_that_knows_only_ascii():
 
 def test_what_ascii_cannot_show_becomes_the_nearest_it_can():
     """A microsecond is "us", not "?s"; signs that have no such thing stay question marks."""
-    code = "from carom.cli.terminal import speak_plainly; speak_plainly(); print('3 µs, θ ≤ π/2, 10², é, – 日')"
+    code = "from carom.cli.terminal import speak_plainly; speak_plainly(); print('§4, 3 µs, θ ≤ π/2, 10², é, – 日')"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, timeout=120
     )
-    assert done.stdout.decode("ascii").strip() == "3 us, theta <= pi/2, 10^2, e, - ?"
+    assert done.stdout.decode("ascii").strip() == "sec. 4, 3 us, theta <= pi/2, 10^2, e, - ?"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

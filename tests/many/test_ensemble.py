@@ -145,6 +145,9 @@ def test_bad_input_names_the_lane(balls):
     for changes, message in cases:
         with pytest.raises(carom.InputError, match=message.replace("(", r"\(")):
             carom.ensemble(**{**balls, **changes})
+    free = carom.System(lambda v: 0.5 * v @ v)
+    with pytest.raises(carom.InputError, match="one state of 3 coordinates, and nothing differs from lane to lane"):
+        carom.ensemble(free, METHOD, np.ones(3), np.ones(3), dt=0.01, num_steps=10)  # three particles on a line, somebody thought
     flat = carom.System(hamiltonian=lambda q, p: 0.5 * p[0] ** 2 + q @ q)
     with pytest.raises(carom.InputError, match=r"∂²H/∂p² has no inverse.*choose EventDriven"):  # what the method cannot run
         carom.ensemble(flat, METHOD, [[1.0, 0.0]], [[1.0, 0.0]], dt=0.01, num_steps=10)

@@ -149,6 +149,22 @@ def test_a_failed_rollout_is_not_a_trajectory():
     assert bool(jnp.isnan(run.q[-1, 0])) and bool(jnp.isfinite(run.q[100, 0]))
 
 
+def test_what_comes_after_a_failure_has_no_derivative():
+    """Zero would be taken for one: a minimum. What was before it has one, forwards and backwards, alone and in lanes."""
+    system = carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[0], [carom.Contact(lambda q: q[0], restitution=0.5)])
+
+    def height(row):
+        return lambda x: carom.rollout(system, TRAPEZOIDAL, jnp.stack([x]), jnp.zeros(1), dt=0.01, num_steps=200).q[row, 0]
+
+    value, slope = jax.value_and_grad(height(-1))(1.0)
+    assert np.isnan(value) and np.isnan(slope) and np.isnan(jax.jvp(height(-1), (1.0,), (1.0,))[1])
+    assert np.isnan(jax.vmap(jax.grad(height(-1)))(jnp.array([1.0, 4.0]))).tolist() == [True, False]  # the other bounces on
+    early = (height(70)(1 + 1e-6) - height(70)(1 - 1e-6)) / 2e-6
+    assert (
+        abs(jax.grad(height(70))(1.0) - early) < 1e-7 and abs(jax.jvp(height(70), (1.0,), (1.0,))[1] - early) < 1e-7
+    )  # differences
+
+
 @pytest.mark.parametrize(
     "twice",
     [jax.hessian, lambda f: jax.jacfwd(jax.jacfwd(f)), lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.jit(jax.hessian(f))],

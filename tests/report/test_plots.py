@@ -43,6 +43,11 @@ def test_thinning_leaves_short_series_alone_and_skips_what_is_not_a_number():
     assert thin_t.tolist() == [0.0, 2.0, 4.0] and thin_y.tolist() == [0.0, 2.0, 1.0]
 
 
+def test_a_notebook_shows_it(run):
+    """A figure of matplotlib's is shown by notebooks that have loaded pyplot, which this does not."""
+    assert run.plot()._repr_png_().startswith(b"\x89PNG")
+
+
 def test_a_solution_plots_itself(run, tmp_path):
     figure = run.plot(tmp_path / "new" / "run.png")  # the folder is made
     assert (tmp_path / "new" / "run.png").read_bytes().startswith(b"\x89PNG")

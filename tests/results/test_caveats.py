@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 import carom
+from carom.results.caveats import _belts
 
 FREE = lambda v: 0.5 * v @ v  # noqa: E731
 
@@ -139,3 +140,24 @@ def test_a_block_that_slides_from_the_origin_has_no_gap_but_rounding():
     block = carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[1], [floor])
     run = carom.solve(block, carom.TimeDG(1, "-"), [0.0, 0.0], [2.0, 0.0], dt=0.001, num_steps=20)
     assert run.caveats == () and run.gaps.min() > -1e-15  # the control: told of a block that is deep, in the tests above
+
+
+def _belt(slip):
+    """A mass on a spring, on a belt that runs at 0.5: it sticks, is carried along and slips back."""
+    contact = carom.Contact(lambda q: q[1], friction=0.3, slip=slip, name="belt")
+    system = carom.System(lambda q, v: 0.5 * v @ v - 0.5 * q[0] ** 2 - 10 * q[1], [contact])
+    return carom.solve(system, carom.TimeDG(1, "-"), [0.0, 0.0], [0.5, 0.0], dt=0.005, num_steps=1000, params={})
+
+
+def test_a_belt_feeds_energy():
+    """Friction against something that moves: no step is too long for that."""
+    run = _belt(lambda v: v[0] - 0.5)
+    assert run.energy[-1] > 10 * run.energy[0] and run.caveats == ()
+    assert abs(run.q[-1, 0] - 2.5) < 1e-9  # carried for five seconds, exactly
+    assert _belt(lambda v, t: v[0] - 0.5 * t).caveats == ()
+
+
+def test_control_a_floor_at_rest_feeds_none():
+    run = _belt(lambda v: v[0])
+    assert run.caveats == () and run.energy[-1] < run.energy[0]
+    assert not _belts(run) and _belts(_belt(lambda v: v[0] - 0.5))

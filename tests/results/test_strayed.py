@@ -25,6 +25,23 @@ OUTSIDE = {
     "one": lambda q, params: _along_y(params["table"][jnp.int32(2 * q[0])]),
     "several": lambda q, params: _along_y(params["table"][(q[:1] * 2).astype(int)].sum()),
     "inside of a function": lambda q, params: _along_y(jax.jit(lambda x, i: x[i])(params["table"], jnp.int32(2 * q[0]))),
+    "in fori_loop": lambda q, params: _along_y(
+        jax.lax.fori_loop(0, 2, lambda i, s: s + params["table"][jnp.int32(2 * q[0]) + i - 1], 0.0)
+    ),
+    "in scan": lambda q, params: _along_y(
+        jax.lax.scan(lambda s, x: (s + params["table"][jnp.int32(2 * q[0] * x)], x), 0.0, jnp.array([0.5, 1.0, 0.0]))[0]
+    ),
+    "in while_loop": lambda q, params: _along_y(
+        jax.lax.while_loop(lambda c: c[0] < 2 * q[0], lambda c: (c[0] + 1, c[1] + params["table"][jnp.int32(c[0])]), (0.0, 0.0))[1]
+    ),
+    "in a branch": lambda q, params: _along_y(
+        jax.lax.cond(q[0] > 1, lambda x: params["table"][jnp.int32(2 * x)], lambda x: 0.0, q[0])
+    ),
+    "in a branch in a loop": lambda q, params: _along_y(
+        jax.lax.fori_loop(
+            0, 3, lambda i, s: s + jax.lax.cond(i > 1, lambda: params["table"][jnp.int32(2 * q[0])], lambda: 0.0), 0.0
+        )
+    ),
     "of time": lambda t, params: _along_y(params["table"][jnp.int32(2 * t)]),
 }
 
@@ -49,6 +66,17 @@ INSIDE = {
     "interpolated": lambda q, params: _along_y(jnp.interp(5 * q[0], jnp.arange(5.0), params["table"])),
     "the smallest of some": lambda q, params: _along_y(params["table"][jnp.argmin(jnp.abs(params["table"] - 9 * q[0]))]),
     "known": lambda params: _along_y(params["table"][4]),
+    "in a branch that keeps it inside": lambda q, params: _along_y(
+        jax.lax.cond(2 * q[0] < 5, lambda x: params["table"][jnp.int32(2 * x)], lambda x: 0.0, q[0])
+    ),
+    "in a loop that ends before": lambda q, params: _along_y(
+        jax.lax.while_loop(
+            lambda c: (c[0] < 2 * q[0]) & (c[0] < 5), lambda c: (c[0] + 1, c[1] + params["table"][jnp.int32(c[0])]), (0.0, 0.0)
+        )[1]
+    ),
+    "in a loop without rounds": lambda q, params: _along_y(
+        jax.lax.fori_loop(0, 0, lambda i, s: s + params["table"][jnp.int32(9 * q[0])], 0.0)
+    ),
 }
 
 

@@ -365,6 +365,19 @@ FUNCTIONS = {
     "q.at[2]": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].set(0.0).sum()), r"reads q\[2\], of 2"),
     "q.at[2], multiplied": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - q.at[2].mul(2.0).sum()), r"reads q\[2\], of 2"),
     "q[i] under vmap": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.vmap(lambda i: q[i])(jnp.arange(3)).sum()), r"reads q\[2\], of 2, .* \(jnp.clip\)"),
+    "a stop that never comes": (lambda: solve(HEAVY, params=GOOD, stop=lambda q: 1.0), "the stop 'stop' depends on none of q, v and t"),
+    "a command that is not there": (
+        lambda: solve(carom.System(falling, force=lambda u: u[1] * UNIT[:2], controller=carom.Controller(lambda memory: (0.0, memory), memory={"s": 0.0}, every=1))),
+        r"the force reads u\[1\], of 1"),
+    "a memory that is not there": (
+        lambda: solve(carom.System(falling, force=lambda u: u * UNIT[:2], controller=carom.Controller(lambda memory: (memory["s"][5], memory), memory={"s": UNIT}, every=1))),
+        r"the controller reads memory\['s'\]\[5\], of 3"),
+    "a loop of unknown length": (
+        lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.while_loop(lambda c: c < 2, lambda c: c + q[1], 0.0)),
+        "the lagrangian uses lax.while_loop, .* JAX cannot differentiate; use lax.scan"),
+    "a gap with a loop of unknown length": (
+        lambda: solve(carom.System(falling, [carom.Contact(lambda q: jax.lax.while_loop(lambda c: c < 2, lambda c: c + q[1], 0.0))])),
+        "the gap uses lax.while_loop"),
     "q[i + 1] in a loop": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.fori_loop(0, 2, lambda i, s: s + q[i + 1], 0.0)), r"reads q\[2\], of 2"),
     "q[i] along a list": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.map(lambda i: q[i], jnp.arange(3)).sum()), r"reads q\[2\], of 2"),
     "a slice that ends beyond": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.lax.dynamic_slice_in_dim(q, 1, 2).sum()), r"reads q\[1\], of 2"),

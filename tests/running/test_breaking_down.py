@@ -220,3 +220,15 @@ def _quaternion(turn):
     )
     x, y, z, w = np.linalg.eigh(K)[1][:, -1]
     return np.array([w, x, y, z])
+
+
+def test_a_slope_that_is_not_finite_at_the_start_is_named_whatever_came_of_it():
+    """Here it came to too many impacts on a floor that is a metre away."""
+    system = carom.System(lambda q, v: 0.5 * v @ v - jnp.sqrt(q[0]), [carom.Contact(lambda q: q[1])])
+    with pytest.raises(
+        carom.SolveError, match=r"the slope of the lagrangian is not a number at q = \[0., 1.\], t = 0. What came of it: step 0"
+    ):
+        carom.solve(system, carom.VariationalCollision(), [0.0, 1.0], [0.0, 0.0], dt=0.01, num_steps=10)
+    with pytest.raises(carom.SolveError, match=r"^step 0"):  # the control: a ball that rests
+        resting = carom.System(lambda q, v: 0.5 * v @ v - q[1], [carom.Contact(lambda q: q[1], 0.5)])
+        carom.solve(resting, carom.VariationalCollision(), [1.0, 0.0], [0.0, 0.0], dt=0.01, num_steps=10)
