@@ -62,7 +62,8 @@ def test_there_is_one_bar_to_scroll_by(tmp_path):
         browser.call("Page.navigate", url=page.resolve().as_uri())
         inside = "document.querySelector('iframe').contentDocument"
         browser.wait(f"document.querySelector('iframe')?.dataset.shown && {inside}?.body?.dataset.ready === 'yes'")
-        room = f"[{inside}.defaultView.innerWidth - {inside}.documentElement.clientWidth, innerWidth - document.documentElement.clientWidth]"
+        root = f"{inside}.documentElement"
+        room = f"[{inside}.defaultView.innerWidth - {root}.clientWidth, innerWidth - document.documentElement.clientWidth]"
         for width in (1100, 1099, 1101, 1000):
             browser.size(width, 900)
             browser.wait(
