@@ -374,3 +374,24 @@ def test_a_notebook_needs_no_server():
     cell = widget._repr_html_()
     assert cell.startswith("<iframe") and "allow-same-origin" not in cell and "http://" not in cell.split("srcdoc")[0]
     assert cell.count("<script") == 0 and "&lt;script" in cell  # all of the page is inside the attribute
+
+
+@needs_browser
+def test_an_elastic_bar_is_seen_whole_and_dragged(browser):
+    """Its outline moves by itself, point by point; what it encloses can be taken hold of. Bars that hardly move fill their page."""
+    with PlayPage(Playground("bars", carom.models.bars), plain=True) as played:
+        ground, page = played.ground, played.page
+        visit(browser, page, width=900)
+        browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
+        until(lambda: ground.player.end > 0.1)
+        outline = ground.player.footage.loose[0].points[0]
+        ends = [on_screen(page, outline[k])[0] for k in (np.argmin(outline[:, 0]), np.argmax(outline[:, 0]))]
+        assert ends[1] - ends[0] > 90  # pixels, of one of two bars in 900, a third of which are the panel's
+        before = ground.player.footage.centre(0, ground.player.now)[0]
+        x, y = grab(browser, page, ground, rise=30.0)
+        for k in range(1, 11):
+            browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x - 8 * k, y=y, button="left", buttons=1)
+        until(lambda: ground.player.footage.centre(0, ground.player.now)[0] < before - 0.05)  # against its speed
+        browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x - 80, y=y, button="left", buttons=0, clickCount=1)
+        until(lambda: ground.hand is None)
+        assert not page.trouble
