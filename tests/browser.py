@@ -28,9 +28,11 @@ needs_browser = pytest.mark.skipif(
 class Browser:
     """One page. `complaints` collects console errors and uncaught exceptions, `requests` every address that was asked for."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, bars: bool = False):
+        """`bars`: with bars to scroll by, which take room."""
         assert PROGRAM is not None
-        flags = [*FLAGS, "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank"]
+        flags = [*(flag for flag in FLAGS if not (bars and flag == "--hide-scrollbars"))]
+        flags += ["--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank"]
         self.process = subprocess.Popen([PROGRAM, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port = self._wait(lambda: (folder / "DevToolsActivePort").read_text().split("\n")[0], 60)
         pages = self._wait(lambda: json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=10)), 60)

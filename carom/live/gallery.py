@@ -26,7 +26,7 @@ from carom.models.world_model import WorldModel
 from carom.report.body_film import save_film, still
 from carom.report.choices import write_choices
 from carom.report.html import report
-from carom.report.plots import plot_motion
+from carom.report.plots import plot_card
 from carom.report.worlds import report as report_world
 
 STEPS, LONG = 400, 2800  #     of each run of a model, and of one in which little happens in so few
@@ -187,7 +187,7 @@ def write_picture(model: Model | WorldModel, run: Any, path: Path) -> Path:
     """What a card shows: the motion of a model in one picture, a scene as a film."""
     if isinstance(model, WorldModel):
         return save_film(model.film(run), path.with_suffix(".gif"), seconds=4.0, fps=12, width=FILM, view=model.view)
-    plot_motion(run, path=path.with_suffix(".png"), frames=40, until=float(run.impacts.t[5]) if len(run.impacts) > 5 else None)
+    plot_card(run, path.with_suffix(".png"), until=float(run.impacts.t[5]) if len(run.impacts) > 5 else None)
     return path.with_suffix(".png")
 
 

@@ -17,6 +17,7 @@ from carom.live.stage import Stage
 CHARTS = 8  #  of the panel, a second
 FREE = 0.65  # of the width of a page: beside the panel,
 NARROW = 576  # if it has so many pixels
+FRONT, ASLANT = np.array([0.0, -1.05, 0.15]), np.array([0.8, -1.1, 0.6])  # from where one looks, by the size of what is seen
 SIDES = (-0.7, 0.3)  # where two stages stand, by their distance: the panel lies over the right of the page
 
 
@@ -65,14 +66,25 @@ class LivePage(ServedPage):
         """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
         low, high = self.player.footage.box(self.player.follow)
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
-        if self.player.growing:  # nobody knows yet where it goes
-            away = (1.0 if self.player.follow == ALL else 2.0) * away
-        side = np.array([0.0, -1.05, 0.15]) if self.player.footage.flat else np.array([0.8, -1.1, 0.6])
-        right = np.cross(-side, [0.0, 0.0, 1.0])
-        middle = middle + 0.15 * away * right / np.linalg.norm(right)  # the panel lies over the right of the page
+        if self.player.growing and self._goes_far(away):  # nobody knows yet where
+            away = 2.0 * away
+        side = FRONT if self.player.footage.flat else ASLANT
+        middle = middle + 0.15 * away * self._right  # the panel lies over the right of the page
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
         camera.near, camera.far = 1e-3 * away, 1e3 * away
+
+    @property
+    def _right(self) -> np.ndarray:
+        """What is to the right at the first look."""
+        right = np.cross(-(FRONT if self.player.footage.flat else ASLANT), [0.0, 0.0, 1.0])
+        return right / np.linalg.norm(right)
+
+    def _goes_far(self, reach: float) -> bool:
+        """Whether it moves, in what is seen so far, by more than a small part of its size; what is followed does not."""
+        footage = self.player.footage
+        moved = footage.centre(ALL, self.player.end) - footage.centre(ALL, self.player.start)
+        return self.player.follow != ALL and float(np.linalg.norm(moved)) > 0.05 * reach
 
     def _dim(self) -> None:
         """What a processor draws as fast as it can: one light, and some from everywhere, instead of shadows and reflections."""
@@ -113,18 +125,18 @@ class LivePage(ServedPage):
         if names == self._named:
             return
         low, high = self.player.footage.box()
-        wide, reach = float((high - low)[0]), self.stages[0].reach
+        wide, reach = float((high - low) @ np.abs(self._right)), self.stages[0].reach
         gap = 1.15 * wide + 0.5 * reach
         if self._named:
             self.server.scene.remove_by_name("/names")
         for stage, name, side in zip(self.stages, names, SIDES, strict=False):
-            stage.aside = np.array([side * gap, 0.0, 0.0])
+            stage.aside = side * gap * self._right
             above = stage.aside + np.array([*(0.5 * (low + high))[:2], high[2] + 0.15 * reach])
             self.server.scene.add_label(f"/names/{'left' if side < 0 else 'right'}", name, position=tuple(above))
         if not names:
             self.stages[0].aside = np.zeros(3)
         elif not self._named:
-            middle = np.array([*(0.5 * (low + high))]) + np.array([0.5 * sum(SIDES) * gap, 0.0, 0.0])
+            middle = 0.5 * (low + high) + 0.5 * sum(SIDES) * gap * self._right
             for client in self.server.get_clients().values():
                 with contextlib.suppress(AssertionError):  # it has not yet said where it looks from
                     _step_back(client.camera, middle, gap + wide)

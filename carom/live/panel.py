@@ -29,6 +29,20 @@ class Films(Protocol):
     def __call__(self, path: str, *, progress: Callable[[int, int], Any]) -> Any: ...
 
 
+def by_hand(control: Any, act: Callable[[Any], object]) -> None:
+    """Tell `act`, which must be quick, what value a hand, not the clock, gave to a control.
+
+    The value is read at once, on viser's own thread. Read on another, a moment later, it may be what the clock has written into the
+    control meanwhile: the slider would leap back under the hand.
+    """
+
+    async def heard(event: Any) -> None:
+        if event.client is not None:
+            act(event.target.value)
+
+    control.on_update(heard)
+
+
 class Panel:
     """Widgets that show the player's state and change it. Names that people typed are put into labels and fields, which viser
     shows as text; never into markdown or HTML."""
@@ -58,7 +72,7 @@ class Panel:
         self.button.on_click(lambda _: player.play(self.button.label == "Play"))  # what it says, not the opposite of what is
         span = max(player.end - player.start, 1e-9)
         self.time = gui.add_slider("time", player.start, player.start + span, span / 2000, player.start)
-        self.time.on_update(self._scrubbed)
+        by_hand(self.time, player.scrub)
         for label, go in (("step", player.step), ("impact", player.next_impact)):
             group = gui.add_button_group(label, ("back", "on"))
             group.on_click(lambda event, go=go: go(1 if event.target.value == "on" else -1))
@@ -110,10 +124,6 @@ class Panel:
             self.gui.add_command(label, hotkey=key).on_trigger(lambda _, what=what: what())
 
     # -- what a hand does --------------------------------------------------------------------------------------------
-
-    def _scrubbed(self, event: Any) -> None:
-        if event.client is not None:  # moved by a hand, not by the clock
-            self.player.scrub(event.target.value)
 
     def _film(self, event: Any) -> None:
         assert self.films is not None and event.client is not None

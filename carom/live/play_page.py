@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from carom.live.footage import Curves
 from carom.live.ground import Ground
 from carom.live.knobs import STEPS, SUITS, Knob
 from carom.live.live_page import LivePage
-from carom.live.panel import STROKES, readable, scales_of
+from carom.live.panel import STROKES, by_hand, readable, scales_of
 
 NONE = "none"
 
@@ -32,6 +33,8 @@ class PlayPage:
         for stage in self.page.stages:
             stage.on_drag(ground.pull)
         self.sliders: dict[str, Any] = {}
+        self._hands = ThreadPoolExecutor(1, thread_name_prefix="carom knobs")  # one: what comes last is done last
+        self._wishes: dict[str, Any] = {}
         self._chart: Any = None
         self._names: tuple[str, ...] = ()
         gui = self.page.server.gui
@@ -78,19 +81,25 @@ class PlayPage:
         gui.add_button("Add a body").on_click(lambda _: ground.add_body(shape.value, size.value))
 
     def _slider(self, gui: Any, knob: Knob) -> Any:
-        ground = self.ground
         kind: Any = int if knob.whole else float
         step = 1 if knob.whole else (knob.high - knob.low) / 200
         slider = gui.add_slider(knob.name, kind(knob.low), kind(knob.high), kind(step), kind(knob.value))
 
-        @slider.on_update
-        def _(event: Any) -> None:
-            if event.client is not None:
-                ground.turn(knob.name, event.target.value)
-                if ground.values[knob.name] != event.target.value:
-                    event.target.value = kind(ground.values[knob.name])  # refused: the slider says what is so
-
+        by_hand(slider, lambda value: self._wish(knob.name, value))
         return slider
+
+    def _wish(self, name: str, value: Any) -> None:
+        """Of what a hand asks of a knob while another value is computed, only the last is done."""
+        self._wishes[name] = value
+        self._hands.submit(self._turn, name).add_done_callback(lambda done: done.cancelled() or done.result())  # a failure is told
+
+    def _turn(self, name: str) -> None:
+        if (value := self._wishes.pop(name, None)) is None:
+            return
+        self.ground.turn(name, value)
+        slider = self.sliders[name]
+        if self.ground.values[name] != value and name not in self._wishes:
+            slider.value = type(slider.value)(self.ground.values[name])  # refused: the slider says what is so
 
     def _tell(self, _: float) -> None:
         """What was refused, numbers that follow from others, and the energies of two methods."""
@@ -152,6 +161,7 @@ class PlayPage:
     def close(self) -> None:
         self._stop.set()
         self._worker.join(5.0)
+        self._hands.shutdown(wait=False, cancel_futures=True)
         self.page.close()
 
     def __enter__(self) -> "PlayPage":

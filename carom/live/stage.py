@@ -42,6 +42,7 @@ class Stage:
         self.frame = scene.add_frame(root, show_axes=False, position=tuple(self.aside))
         self.batches = [self._batch(group) for group in _alike(footage.solids)]
         self.loose = [(number, self._loose(piece, number)) for number, piece in enumerate(footage.loose)]
+        self.fills = [(n, self._fill(piece, n)) for n, piece in enumerate(footage.loose) if footage.flat and _outlines(piece)]
         self.arrows = scene.add_arrows(
             f"{root}/forces",
             np.zeros((1, 2, 3), np.float32),
@@ -87,6 +88,12 @@ class Stage:
             return self.scene.add_batched_meshes_simple(name, ball, faces, turns, points, **look)
         return self.scene.add_line_segments(name, _segments(points), colour, thickness=0.008 * self.reach)
 
+    def _fill(self, piece: Loose, number: int) -> Any:
+        """What an outline in the plane encloses, as an elastic bar: so that a hand finds it, too."""
+        points, count = _around(piece.points[0]), piece.points.shape[1]
+        fan = np.array([(k, k + 1, count) for k in range(count - 1)])
+        return self.scene.add_mesh_simple(f"{self.root}/fill-{number}", points, fan, color=BLUE, opacity=0.3, side="double")
+
     # -- time --------------------------------------------------------------------------------------------------------
 
     def draw(self, footage: Footage, now: float, struck: bool, forces: bool) -> None:
@@ -111,6 +118,9 @@ class Stage:
                 handle.batched_positions = points
             else:
                 handle.points = _segments(points)
+        for number, handle in self.fills:
+            points = footage.loose[number].points
+            handle.vertices = _around((1 - w) * points[i] + w * points[j])
         self.struck = struck
         self._show_forces(footage, now, forces)
 
@@ -155,6 +165,7 @@ class Stage:
             piece = self.footage.loose[number]
             if piece.body >= 0 and piece.kind in ("dots", "mesh"):
                 held.append((handle, [piece.body] * piece.points.shape[1]))
+        held += [(handle, [self.footage.loose[number].body]) for number, handle in self.fills]
         for handle, bodies in held:
 
             @handle.on_drag
@@ -185,6 +196,17 @@ def _size(solid: Solid) -> float:
 
 def _stacked(solids: list[Solid]) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([s.places for s in solids], axis=1), np.stack([s.turns for s in solids], axis=1)
+
+
+def _outlines(piece: Loose) -> bool:
+    """Whether it is a line that ends where it starts."""
+    ends = piece.points[0, [0, -1]]
+    return piece.kind == "line" and piece.body >= 0 and piece.points.shape[1] > 3 and np.allclose(ends[0], ends[1])
+
+
+def _around(points: np.ndarray) -> np.ndarray:
+    """An outline and its middle: the corners of a fan."""
+    return np.concatenate([points, points.mean(axis=0, keepdims=True)]).astype(np.float32)
 
 
 def _segments(points: np.ndarray) -> np.ndarray:

@@ -193,6 +193,11 @@ def painted(here: Map, shown: str) -> tuple[np.ndarray, np.ndarray]:
     return colours, heights
 
 
+def breakable(name: str) -> str:
+    """A name for a narrow column: as text, with breaks after its signs."""
+    return html.escape(name).replace("_", "_<wbr>")
+
+
 def table(here: Map, shown: str) -> str:
     """The last points that were done; whatever a person typed is text."""
     names = [*here.axes, *([shown] if shown else []), "status"]
@@ -201,8 +206,8 @@ def table(here: Map, shown: str) -> str:
         cells = [f"{values[i]:.4g}" for values in here.axes.values()]
         cells += [f"{here.numbers[shown][i]:.3g}"] if shown else []
         rows.append([*cells, str(here.status[i]).replace("_", " ")])
-    head = "".join(f'<th scope="col" style="text-align: left; padding-right: .6em">{html.escape(name)}</th>' for name in names)
+    head = "".join(f'<th scope="col" style="text-align: left; padding-right: .4em">{breakable(name)}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    style = "font-size: .8rem; width: 100%; padding: 0 .8em; font-variant-numeric: tabular-nums"
+    style = "font-size: .8rem; width: 100%; padding: 0 .6em; font-variant-numeric: tabular-nums; box-sizing: border-box"
     count = f"{int(np.sum(here.done)):,}"
     return f'<table data-carom-done="{count}" style="{style}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

@@ -100,7 +100,7 @@ class WorldGround(WorldKnobs, Ground):
             take = self.takes[0]
             rows = ",\n    ".join(json.dumps(asdict(stretch)) for stretch in take.story).replace("null", "None")
             rows = rows.replace(": true", ": True").replace(": false", ": False")
-            return SCRIPT.format(name=self.name, rows=rows, dt=take.dt)
+            return SCRIPT.format(name=self.name, rows=rows, dt=float(take.dt))  # numbers of numpy are written otherwise
 
 
 SCRIPT = '''"""What was played with {name}: stretch after stretch, bodies that were added and pulls of the hand included."""

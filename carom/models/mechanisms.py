@@ -138,6 +138,17 @@ _WOODPECKER = System(
 )
 
 
+_RING = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
+# Beak, head, back, tail, belly, throat, beak: around its centre, in lengths and heights of the beak.
+_BIRD = np.stack(
+    [
+        [-1.0, -0.62, -0.40, -0.15, 0.2, 0.5, 0.30, -0.2, -0.40, -0.43, -0.62, -1.0],
+        [1.00, 1.15, 1.20, 0.95, 0.3, -0.8, -0.85, -0.4, 0.15, 0.70, 0.93, 1.0],
+    ],
+    axis=1,
+)
+
+
 @public
 def woodpecker(restitution: float = 0.5, friction: float = 0.3, gravity: float = 9.81) -> Model:
     """The woodpecker toy of [glocker1995]: a bird on a spring on a sleeve that jams on its pole. It pecks its way down in a limit
@@ -174,10 +185,16 @@ def woodpecker(restitution: float = 0.5, friction: float = 0.3, gravity: float =
 
 
 def _woodpecker_outline(q, params):
-    pivot = np.array([params["sleeve_arm"], q[0] + params["sleeve_arm"] * q[1]])
+    """The sleeve around its pole, the spring, and the bird: turned by small angles, as the contacts see them."""
+    middle = np.array([0.0, q[0]])
+    pivot = middle + params["sleeve_arm"] * np.array([1.0, q[1]])
     centre = pivot + params["bird_arm"] * np.array([1.0, q[2]])
-    beak = centre + np.array([-params["beak_length"] - params["beak_height"] * q[2], params["beak_height"]])
-    top = params["sleeve_height"]
-    sleeve = np.array([[-q[1] * top, q[0] + top], [q[1] * top, q[0] - top]])
-    pole = wall((params["pole"], 0.0), (params["pole"], 1.0))
-    return [np.stack([pivot, centre, beak]), sleeve + np.array([params["sleeve"], 0.0]), pole]
+    sleeve = _tilted(_RING * np.array([params["sleeve"], params["sleeve_height"]]), q[1], middle)
+    bird = _tilted(_BIRD * np.array([params["beak_length"], params["beak_height"]]), q[2], centre)
+    spring = np.stack([middle + params["sleeve"] * np.array([1.0, q[1]]), pivot, 0.7 * pivot + 0.3 * centre])
+    pole = [wall((side * params["pole"], 0.0), (side * params["pole"], params["beak_height"])) for side in (-1, 1)]
+    return [sleeve, spring, bird, *pole]
+
+
+def _tilted(points, angle, middle):
+    return np.stack([points[:, 0] - angle * points[:, 1], points[:, 1] + angle * points[:, 0]], axis=1) + middle

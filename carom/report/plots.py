@@ -14,8 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from carom.calls import public
-from carom.drawing import Part, film, moving
+from carom.drawing import Film, Part, film, moving
 from carom.errors import InputError
+from carom.report.view import view_of
 from carom.results.places import file_path
 from carom.results.solution import Solution
 
@@ -143,12 +144,7 @@ def plot_motion(
     solution: Solution, shape: Any = None, path: str | Path | None = None, frames: int = 40, until: float | None = None
 ) -> Figure:
     """The body itself at equally spaced times up to `until`, later ones darker; `shape` is by default that of the run."""
-    shape = solution.shape if shape is None else shape
-    if shape is None:
-        raise InputError("this run has no picture: pass shape= to solve, or here (see carom.drawing)")
-    last = len(solution.t) if until is None else max(2, int(np.searchsorted(solution.t, until)))
-    chosen = np.unique(np.linspace(0, last - 1, frames).astype(int))
-    reel = film(shape, solution.t[chosen], solution.q[chosen], solution.params)
+    reel = _strobe(solution, shape, frames, until)
     seen = np.concatenate([reel.track(i).reshape(-1, reel.dim) for i in moving(reel.parts)])
     width, height = np.ptp(seen, axis=0)[:2]
     with matplotlib.rc_context(STYLE):
@@ -156,17 +152,65 @@ def plot_motion(
         tall = float(np.clip(7.6 * height / max(width, 1e-300), 1.6, 7.0)) if flat else 7.0
         figure = Drawing(figsize=(8.5, tall + 0.7), layout="constrained")
         axis = figure.subplots() if flat else figure.add_subplot(projection="3d")
-        for frame in range(len(chosen)):
-            strength = 0.15 + 0.85 * (frame + 1) / len(chosen)
-            for i, part in enumerate(reel.parts):
-                if frame == 0 or not part.fixed:
-                    draw_part(axis, part, reel.part(frame, i), 1.0 if part.fixed else strength)
-        if flat:
-            axis.set_aspect("equal", adjustable="datalim")
-        else:
-            axis.set_aspect("equal")  # pyright: ignore[reportArgumentType]
-        axis.set_title(f"{solution.name}, t = {solution.t[chosen[0]]:g} … {solution.t[chosen[-1]]:g}", loc="left", fontsize=11)
+        _draw_motion(axis, reel)
+        axis.set_title(f"{solution.name}, t = {reel.t[0]:g} … {reel.t[-1]:g}", loc="left", fontsize=11)
         return _finished(figure, path)
+
+
+def plot_card(solution: Solution, path: str | Path, until: float | None = None) -> Figure:
+    """The motion as a small picture: 8 by 5, without numbers, which nobody could read."""
+    reel = _strobe(solution, None, 40, until)
+    if any(part.kind == "mesh" and not part.fixed for part in reel.parts):
+        reel = _strobe(solution, None, 12, until)  # solids hide one another
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.8, 3.0))
+        axis = figure.add_axes((0, 0, 1, 1)) if reel.dim == 2 else figure.add_axes((0, 0, 1, 1), projection="3d")
+        _draw_motion(axis, reel)
+        axis.set_axis_off()
+        if reel.dim == 3:
+            _fill(figure, axis, reel)
+        return _finished(figure, path)
+
+
+def _fill(figure: Figure, axis: Any, reel: Film) -> None:
+    """Draw what is in space as large as the picture allows: matplotlib leaves room for the numbers."""
+    from mpl_toolkits.mplot3d import proj3d
+
+    figure.draw_without_rendering()
+    seen = reel.points.reshape(-1, 3)
+    x, y, _ = proj3d.proj_transform(*seen.T, axis.get_proj())
+    at = figure.transFigure.inverted().transform(axis.transData.transform(np.column_stack([x, y])))
+    low, high = at.min(axis=0), at.max(axis=0)
+    scale = 0.92 / float(np.max(high - low))  # of the picture, with a margin
+    place = axis.get_position()
+    corner = 0.5 + scale * (np.array([place.x0, place.y0]) - (low + high) / 2)
+    axis.set_position((*corner, scale * place.width, scale * place.height))
+
+
+def _strobe(solution: Solution, shape: Any, frames: int, until: float | None) -> Film:
+    """The picture at equally spaced times up to `until`."""
+    shape = solution.shape if shape is None else shape
+    if shape is None:
+        raise InputError("this run has no picture: pass shape= to solve, or here (see carom.drawing)")
+    last = len(solution.t) if until is None else max(2, int(np.searchsorted(solution.t, until)))
+    chosen = np.unique(np.linspace(0, last - 1, frames).astype(int))
+    return film(shape, solution.t[chosen], solution.q[chosen], solution.params)
+
+
+def _draw_motion(axis: Any, reel: Film) -> None:
+    """All frames in one picture, later ones darker. What is seen is the motion and its walls, not the points that name a wall."""
+    for frame in range(len(reel.t)):
+        strength = 0.15 + 0.85 * (frame + 1) / len(reel.t)
+        for i, part in enumerate(reel.parts):
+            if frame == 0 or not part.fixed:
+                draw_part(axis, part, reel.part(frame, i), 1.0 if part.fixed else strength)
+    if reel.dim == 2:
+        view = view_of(reel)
+        axis.set_xlim(view.low[0], view.high[0], auto=None)  # more of one of them, where the picture is wider or higher
+        axis.set_ylim(view.low[1], view.high[1], auto=None)
+        axis.set_aspect("equal", adjustable="datalim")
+    else:
+        axis.set_aspect("equal")
 
 
 def draw_part(axis: Any, part: Part, points: np.ndarray, strength: float = 1.0) -> Any:

@@ -31,6 +31,7 @@ def view_of(reel: Film) -> View:
         low, high = np.minimum(low, foot), np.maximum(high, foot)
     size = high - low
     margin = 0.06 * max(size.max() if reel.dim == 3 else size.min(), 0.02 * size.max(), 1e-9)
+    margin = np.maximum(margin, 0.03 * size)  # of a high stack, too: what touches the edge looks cut off
     low, high = low - margin, high + margin
     size = high - low
     long = int(np.argmax(size[:2]))

@@ -72,7 +72,8 @@ def _panels(run: WorldRun) -> list[dict[str, Any]]:
     steps, count = np.unique(run.contacts.step[~run.contacts.impact.astype(bool)], return_counts=True)
     number = np.zeros(len(run.steps))
     number[np.flatnonzero(np.isin(run.steps, steps))] = count[np.isin(steps, run.steps)]
-    panels.append({"title": "contacts", "series": [curve(run.t, number, "contacts")]})
+    known = run.steps > 0 if len(run.steps) > 1 else run.steps >= 0  # contacts belong to steps: the start has none to tell of
+    panels.append({"title": "contacts", "series": [curve(run.t[known], number[known], "contacts")]})
     certificate = np.log10(np.maximum(run.residual, SMALLEST))
     panels.append({"title": "log₁₀ E", "series": [curve(every, certificate, "certificate")]})
     panels.append({"title": "depth", "series": [curve(every, -np.minimum(run.deepest, 0.0), "depth")]})

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from browser import needs_browser
+from browser import Browser, needs_browser
 
 import carom
 from carom.live import gallery
@@ -49,6 +49,30 @@ def test_another_parameter_is_another_run(browser, tmp_path):
     assert all(r.startswith(("file:", "data:", "about:", "blob:")) for r in browser.requests), browser.requests
     assert browser.complaints == []
     assert page.stat().st_size < 3e6  # plotly is in it once, packed
+
+
+@needs_browser
+def test_there_is_one_bar_to_scroll_by(tmp_path):
+    """The frame is as high as what is in it, also where a bar inside would make it narrower and so keep itself there."""
+    model = carom.models.free_ball()
+    page = write_choices(tmp_path / "page.html", "ball", model.about, {"a": [1.0]}, {(0,): report(model.solve(), coarse=True)})
+    browser = Browser(tmp_path / "chromium", bars=True)
+    try:
+        browser.size(1100, 900)
+        browser.call("Page.navigate", url=page.resolve().as_uri())
+        inside = "document.querySelector('iframe').contentDocument"
+        browser.wait(f"document.querySelector('iframe')?.dataset.shown && {inside}?.body?.dataset.ready === 'yes'")
+        root = f"{inside}.documentElement"
+        room = f"[{inside}.defaultView.innerWidth - {root}.clientWidth, innerWidth - document.documentElement.clientWidth]"
+        for width in (1100, 1099, 1101, 1000):
+            browser.size(width, 900)
+            browser.wait(
+                f"Math.abs({inside}.body.getBoundingClientRect().height - document.querySelector('iframe').offsetHeight) < 1"
+            )
+            inner, outer = browser.run(room)
+            assert inner == 0 and outer > 0, width  # control: the page around it has one
+    finally:
+        browser.close()
 
 
 def _what_is_chosen_while_it_plays_goes_on(browser, inside):

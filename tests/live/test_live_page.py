@@ -1,5 +1,6 @@
 """The live page in a real browser: it opens, plays, scrubs; a knob and a hand change the motion; strangers stay outside."""
 
+import asyncio
 import contextlib
 import dataclasses
 import re
@@ -7,6 +8,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +23,7 @@ from carom.drawing import dots, line
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
 import viser
+from viser._messages import GuiUpdateMessage
 
 from carom.live import gate
 from carom.live.live_page import LivePage
@@ -135,6 +138,41 @@ def test_it_plays_and_a_knob_changes_the_motion(browser, played, tmp_path):
     assert len(image) > 10_000
     outside = [r for r in browser.requests if not r.startswith((page.address.split("?")[0], "data:", "blob:"))]
     assert outside == []  # no request leaves the machine
+
+
+def test_the_clock_does_not_take_a_slider_out_of_the_hand(monkeypatch):
+    """Between what a hand does and the threads that hear of it the clock shows what it knows: what the hand did counts. Of what it
+    asks of a knob while something is computed, only the last is done."""
+    with PlayPage(Playground("particle", carom.models.particle), plain=True) as page:
+        gui, ground, panel = page.page.server.gui, page.ground, page.page.panel
+        until(lambda: ground.player.end > 0.6)
+        waiting: list[tuple] = []
+        late = SimpleNamespace(submit=lambda act, *what: waiting.append((act, *what)) or Future(), shutdown=lambda **_: None)
+        monkeypatch.setattr(gui, "_thread_executor", late)
+        monkeypatch.setattr(gui, "_resolve_client", lambda _: object())
+
+        def move(slider, value):
+            asyncio.run(gui._handle_gui_updates(0, GuiUpdateMessage(slider._impl.uuid, {"value": value})))
+
+        ground.player.scrub(0.6)
+        move(panel.time, 0.25)
+        panel._shown = ()
+        panel.show()
+        for act, *what in waiting:
+            act(*what)
+        assert ground.player.now == 0.25
+        panel.time.value = 0.5  # control: the clock, not a hand
+        assert ground.player.now == 0.25
+        asked: list[float] = []
+        monkeypatch.setattr(page, "_hands", late)
+        monkeypatch.setattr(ground, "turn", lambda name, value: asked.append(value))
+        waiting.clear()
+        for value in (3.0, 4.0, 5.0):
+            move(page.sliders["gravity"], value)
+        page.sliders["gravity"].value = 9.81  # another reader's page says so
+        for act, *what in waiting:
+            act(*what)
+        assert asked == [5.0]
 
 
 @needs_browser
@@ -336,3 +374,24 @@ def test_a_notebook_needs_no_server():
     cell = widget._repr_html_()
     assert cell.startswith("<iframe") and "allow-same-origin" not in cell and "http://" not in cell.split("srcdoc")[0]
     assert cell.count("<script") == 0 and "&lt;script" in cell  # all of the page is inside the attribute
+
+
+@needs_browser
+def test_an_elastic_bar_is_seen_whole_and_dragged(browser):
+    """Its outline moves by itself, point by point; what it encloses can be taken hold of. Bars that hardly move fill their page."""
+    with PlayPage(Playground("bars", carom.models.bars), plain=True) as played:
+        ground, page = played.ground, played.page
+        visit(browser, page, width=900)
+        browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
+        until(lambda: ground.player.end > 0.1)
+        outline = ground.player.footage.loose[0].points[0]
+        ends = [on_screen(page, outline[k])[0] for k in (np.argmin(outline[:, 0]), np.argmax(outline[:, 0]))]
+        assert ends[1] - ends[0] > 90  # pixels, of one of two bars in 900, a third of which are the panel's
+        before = ground.player.footage.centre(0, ground.player.now)[0]
+        x, y = grab(browser, page, ground, rise=30.0)
+        for k in range(1, 11):
+            browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x - 8 * k, y=y, button="left", buttons=1)
+        until(lambda: ground.player.footage.centre(0, ground.player.now)[0] < before - 0.05)  # against its speed
+        browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x - 80, y=y, button="left", buttons=0, clickCount=1)
+        until(lambda: ground.hand is None)
+        assert not page.trouble

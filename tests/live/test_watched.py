@@ -206,3 +206,10 @@ def test_ctrl_c_says_what_the_next_one_is_for(capsys):
     pressed.waits = 1  # control: nobody presses
     _watch(pressed)
     assert "stopped" not in capsys.readouterr().err
+
+
+def test_long_names_break_in_a_narrow_table():
+    """After their signs; what a person typed stays text."""
+    here = Map({"<b>_x": np.ones(1)}, (1, 1), np.ones(1, bool), np.array(["ok"]), {"energy_error_max": np.ones(1)})
+    made = table(here, "energy_error_max")
+    assert "energy_<wbr>error_<wbr>max" in made and "&lt;b&gt;_<wbr>x" in made and "<b>" not in made

@@ -41,7 +41,7 @@ def tumbling(friction: float = 0.4) -> WorldModel:
         box = carom.shapes.Polygon.box(0.2, 0.2)
         world.add(box, density=100, position=(0.12 * i, 0.2 + 0.3 * i), orientation=0.3, spin=2.0, name=f"box {i}")
     world.material(friction, 0.2)
-    return WorldModel("tumbling", "two boxes", world, 1e-2, 200)
+    return WorldModel("tumbling", "two boxes", world, np.float64(1e-2), 200)  # as a scene has it whose step follows from sizes
 
 
 @pytest.fixture

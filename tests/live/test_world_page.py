@@ -1,5 +1,6 @@
 """Worlds on a live page in a real browser: a scene plays, a body is added by a button, another is dragged by the mouse."""
 
+import numpy as np
 import pytest
 from browser import Browser, needs_browser
 from live_pages import button, grab, says, slide, until, visit
@@ -96,3 +97,16 @@ def test_a_world_in_a_notebook_and_as_it_stands():
         assert len(page.player.footage.t) == 1 and page.player.footage.bodies == ("ball", "box")
     with world.play(dt=0.01, show=False) as page:
         assert page.ground.name == "world" and "gravity" in page.sliders
+
+
+def test_two_in_space_stand_side_by_side_as_one_looks_at_them():
+    """Neither is nearer to the eye than the other; along x, the second would stand behind the first."""
+    with PlayPage(WorldGround("ball_and_box", ball_and_box), plain=True) as page:
+        page.ground.choose(other="half of dt")
+        until(lambda: len(page.ground.players) == 2)
+        page.page._set_stages()
+        left, right = (stage.aside for stage in page.page.stages)
+        camera = page.page.server.initial_camera
+        ahead = np.asarray(camera.look_at) - np.asarray(camera.position)
+        assert abs((right - left) @ ahead) < 1e-9 * np.linalg.norm(ahead)  # rounding of a cross product
+        assert np.linalg.norm(right - left) > 2.0 and abs(np.array([1.0, 0, 0]) @ ahead) > 0.1  # control: x is no such direction

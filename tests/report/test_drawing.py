@@ -31,6 +31,18 @@ def test_a_star_touches_the_floor_with_its_corners():
         assert outline[:, 1].min() == pytest.approx(float(gaps.min()), abs=1e-14)  # sums of a few numbers of order 1
 
 
+def test_a_woodpecker_pecks_where_its_gaps_say():
+    """Beak and sleeve are as far from the pole as in the contacts, which know small angles only."""
+    model = carom.models.woodpecker()
+    for q in ([0.0, -0.1, -0.28], [0.02, 0.08, 0.1]):
+        sleeve, _, bird, *pole = picture(model.shape, np.array(q), 0.0, model.params)
+        beak, *rims = np.asarray(model.system.bind(model.params, 3).contacts.gaps(np.array(q), 0.0))
+        side = pole[1].points[0, 0]
+        assert bird.points[0, 0] - side == pytest.approx(beak, abs=1e-15)  # sums of a few numbers of order 1e-2
+        assert sorted(sleeve.points[1:3, 0] - side) == pytest.approx(sorted(rims), abs=1e-15)  # as above
+        assert -pole[0].points[0, 0] == side == model.params["pole"]
+
+
 def test_the_wall_of_the_piston_moves_with_time():
     model = carom.models.piston()
     reel = film(model.shape, np.array([0.0, 0.5]), np.array([[0.5], [0.5]]), model.params)

@@ -78,6 +78,14 @@ def test_the_view_holds_what_moves_and_follows_only_what_goes_far():
     ).follow  # control
 
 
+def test_what_is_high_does_not_touch_the_edge():
+    stack = view_of(carom.models.stack(10).solve(num_steps=2).film)
+    assert stack.high[1] - 10.0 >= 0.3 - 1e-9 and stack.low[1] <= -0.3 + 1e-9  # 3 % of its height; rounding
+    wide = carom.models.bars().solve(num_steps=2).film
+    seen = np.ptp(wide.points.reshape(-1, 2), axis=0)
+    assert np.all(np.subtract(view_of(wide).high, view_of(wide).low)[0] <= 1.07 * seen[0])  # control: no more than that
+
+
 def test_notebooks_get_a_player(run):
     film = run.animate(stop=0.2, fps=10, width=2.0)
     assert "<img" in film._repr_html_() and "anim" in film._repr_html_()

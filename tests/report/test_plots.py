@@ -4,10 +4,11 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import carom
 from carom.report import plot_energy, plot_motion, plot_solution
-from carom.report.plots import envelope, largest
+from carom.report.plots import envelope, largest, plot_card
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
 
@@ -85,6 +86,25 @@ def test_bodies_draw_themselves(run, tmp_path):
     figure = plot_motion(run, model.shape, tmp_path / "motion.png", frames=10, until=5.0)
     assert len(figure.axes[0].lines) == 11  # and the floor, once
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[0.0, 1.0]]
+
+
+def test_a_wall_is_drawn_where_the_motion_is(tmp_path):
+    """The points that name a wall are not looked at: the woodpecker is a few centimetres high, and all of the picture."""
+    run = carom.models.woodpecker().solve(num_steps=300)
+    figure = plot_motion(run, frames=5)
+    low, high = figure.axes[0].get_ylim()
+    moved = np.ptp(run.film.points[:, : run.film.starts[3], 1])
+    assert moved < high - low < 1.5 * moved
+    plot_card(run, tmp_path / "flat.png")
+    solid = carom.models.rigid_body().solve(num_steps=100)
+    figure = plot_card(solid, tmp_path / "solid.png")
+    for name in ("flat", "solid"):
+        picture = np.asarray(Image.open(tmp_path / f"{name}.png").convert("L"))
+        assert picture.shape == (450, 720)  # 5 to 8: that of a card
+        drawn = np.argwhere(picture < 250)
+        size = np.ptp(drawn, axis=0) / picture.shape
+        assert size.max() > 0.85 and np.all(drawn.min(axis=0) > 2 if name == "solid" else True), name  # large, and not cut off
+    assert not figure.axes[0].axison
 
 
 def test_no_global_figures(run):

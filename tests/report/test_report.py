@@ -1,5 +1,6 @@
 """The report in a real browser: it plays, scrubs, zooms, fits a phone, is dark and light, and loses no impact."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -240,3 +241,22 @@ def test_the_legend_of_eight_curves_lies_on_no_curve(browser, tmp_path, width):
     assert "max_<wbr>impacts_<wbr>per_<wbr>step" in names  # a name in a narrow column breaks after its signs
     assert not apart(curves[1], curves[2])  # the control: curves of one panel do overlap
     assert browser.complaints == []
+
+
+@needs_browser
+def test_small_balls_have_light_and_are_seen_to_turn(browser, tmp_path):
+    """Also where a triangle is smaller than a square millimetre: plotly leaves such faces without light unless it is told not to.
+    A round body is painted in two shades, a box in one; the contacts of a world are told from the first step on."""
+    world = carom.World(gravity=(0, 0, -9.81))
+    world.fix(carom.shapes.HalfSpace())
+    world.add(carom.shapes.Sphere(0.01), density=1000, position=(0, 0, 0.01), name="ball")
+    world.add(carom.shapes.Box(0.01, 0.01, 0.01), density=1000, position=(0.05, 0, 0.005), name="box")
+    run = world.solve(dt=0.005, num_steps=20)
+    page = run.report(tmp_path / "world.html")
+    data = json.loads(Path(page).read_text().split('id="data">')[1].split("</script>")[0])
+    contacts = next(panel for panel in data["panels"] if panel["title"] == "contacts")["series"][0]
+    assert np.frombuffer(base64.b64decode(contacts["y"]), "f4").min() >= 1  # both stand on the table
+    browser.open(Path(page), 700, 700)
+    solid = "document.getElementById('motion')._fullData.find(t => t.facecolor)"
+    assert browser.run(f"[{solid}.lighting.facenormalsepsilon, {solid}.lighting.vertexnormalsepsilon]") == [0, 0]
+    assert browser.run(f"new Set({solid}.facecolor).size") == 3  # two of the ball, one of the box

@@ -178,6 +178,15 @@ function player(data, was) {
     }
     return { out, faces, owner };
   }
+  const ROUND = 60; // a mesh of more triangles is a round body: painted in eighths, so that one sees it turn
+  function shaded({ start, stop, triangles }) { // which of its triangles are the darker ones
+    if (triangles.length <= ROUND) return triangles.map(() => false);
+    const at = (i, d) => film.points[i * 3 + d], mean = AXES.map((_, d) => { let sum = 0; for (let i = start; i < stop; i++) sum += at(i, d); return sum / (stop - start); });
+    const middles = triangles.map((face) => AXES.map((_, d) => (at(start + face[0], d) + at(start + face[1], d) + at(start + face[2], d)) / 3 - mean[d]));
+    const half = triangles.length / 2, twin = (k) => middles[(k + half) % triangles.length]; // two triangles to a tile, in two halves: it has one colour
+    return middles.map((m, k) => (Number.isInteger(half) ? m.map((x, d) => x + twin(k)[d]) : m).reduce((sign, x) => sign * Math.sign(x), 1) < 0);
+  }
+  const dim = (colour) => "#" + [1, 3, 5].map((i) => Math.round(0.72 * parseInt(colour.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join("");
   function shadow(points) { // straight down onto the floor, and a hair above it
     const { point, normal } = film.floor, lift = 1e-3 * film.reach, { out, faces } = surface(points, solid.parts);
     for (let i = 0; i < out[0].length; i++) {
@@ -240,9 +249,10 @@ function player(data, was) {
       if (group.kind === "mesh") {
         const { out, faces, owner } = surface(points, group.parts);
         faces.forEach((column, d) => { trace["ijk"[d]] = column; });
-        if (bodies.length > 1) { trace.facecolor = owner.map((i) => look.colours[i % 8]); delete trace.color; }
+        const dark = group.parts.flatMap(shaded);
+        if (bodies.length > 1 || dark.includes(true)) { trace.facecolor = owner.map((i, k) => (dark[k] ? dim : String)(look.colours[i % 8])); delete trace.color; }
         if (arrows && $("forces").checked) trace.opacity = 0.75; // forces act on bodies, and so mostly inside of them
-        Object.assign(trace, { lighting: { ambient: 0.55, diffuse: 0.8, specular: 0.1, roughness: 0.8 }, lightposition: { x: 1e4, y: -2e4, z: 4e4 } });
+        Object.assign(trace, { lighting: { ambient: 0.55, diffuse: 0.8, specular: 0.1, roughness: 0.8, facenormalsepsilon: 0, vertexnormalsepsilon: 0 }, lightposition: { x: 1e4, y: -2e4, z: 4e4 } });
         put(trace, out);
       } else put(trace, columns(points, group.parts));
     }
@@ -254,8 +264,9 @@ function player(data, was) {
     if (arrows) put({ ...style("line", false), line: { color: look.accent, width: film.dim === 3 ? 5 : 2 }, name: "contact forces" }, forces());
     const layout = { ...base(), height: motionHeight(), margin: { l: 48, r: 12, t: 8, b: 28 }, showlegend: false, uirevision: "keep", hovermode: false };
     if (film.dim === 3) {
-      const box = (d) => axis({ range: [film.low[d], film.high[d]], backgroundcolor: look.paper, title: { text: AXES[d] } });
       const size = AXES.map((_, d) => film.high[d] - film.low[d]), unit = nearest(size);
+      const count = (d) => Math.max(2, Math.round(((narrow() ? 5 : 8) * size[d]) / Math.max(...size))); // numbers on a short side would lie on one another
+      const box = (d) => axis({ range: [film.low[d], film.high[d]], nticks: count(d), backgroundcolor: look.paper, title: { text: AXES[d] } });
       layout.scene = { xaxis: box(0), yaxis: box(1), zaxis: box(2), aspectmode: "manual", uirevision: "keep",
         aspectratio: { x: size[0] * unit, y: size[1] * unit, z: size[2] * unit },
         camera: { eye: EYE, center: LOOK } };
