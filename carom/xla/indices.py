@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend import core
 
+from carom.xla.scan_parts import scan_counts
+
 _SMALL = 1 << 16  # entries of an index array that is looked at
 
 
@@ -75,7 +77,7 @@ def _walk_inner(inner: Any, eqn: Any, values: list, known: dict[Any, np.ndarray]
 
 def _walk_scan(eqn: Any, values: list, names: dict[Any, str]) -> Wrong | None:
     """Round by round: counters are known in each of them, and so are the entries of a list of whole numbers."""
-    body, consts, carried = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+    body, (consts, carried) = eqn.params["jaxpr"], scan_counts(eqn)
     if eqn.params["length"] * len(body.jaxpr.eqns) > _SMALL:
         return _walk_others(eqn, values, names)
     labels = labels_inside(body.jaxpr.invars[:consts], eqn.invars[:consts], names)

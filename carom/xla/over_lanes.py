@@ -45,6 +45,7 @@ from carom.xla.lane_tables import (
     table_of,
     unflat,
 )
+from carom.xla.scan_parts import scan_counts
 from carom.xla.structure import largest
 
 LARGEST = 128
@@ -305,10 +306,8 @@ class Lanes:
 
     def _scan(self, eqn: Any, args: list[Table]) -> list[Table]:
         p, inner = eqn.params, eqn.params["jaxpr"].jaxpr
-        # What is scanned over, and what is stacked, has one axis more outside than inside; the rest is constants and the carry.
-        num_xs = sum(o.aval.shape != i.aval.shape for o, i in zip(eqn.invars, inner.invars, strict=True))
-        num_carry = sum(o.aval.shape == i.aval.shape for o, i in zip(eqn.outvars, inner.outvars, strict=True))
-        constants, carry, xs = cut(args, len(args) - num_xs - num_carry, num_carry)
+        num_consts, num_carry = scan_counts(eqn)
+        constants, carry, xs = cut(args, num_consts, num_carry)
         carry_shapes, x_shapes = [c.shape for c in carry], [x.shape[1:] for x in xs]
         y_shapes = [v.aval.shape[1:] for v in eqn.outvars[num_carry:]]
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from carom.xla.indices import Place, inner_call, labels_inside, places_of
+from carom.xla.scan_parts import scan_counts
 
 
 def watched(closed: Any, labels: Sequence[str]) -> tuple[Callable[..., list[Any]] | None, list[Place]]:
@@ -73,14 +74,15 @@ def _within(closed: Any, args: Any, labels: dict[Any, str]) -> list[Place]:
 
 def _scan(eqn: Any, given: list[Any], names: dict[Any, str], found: list[Any], places: list[Place]) -> list[Any]:
     p, given = eqn.params, _arrays(given, eqn.invars)
-    body, consts, first = p["jaxpr"], p["num_consts"], p["num_consts"] + p["num_carry"]
+    body, (consts, carried) = p["jaxpr"], scan_counts(eqn)
+    first = consts + carried
     labels, here = labels_inside(body.jaxpr.invars[:consts], eqn.invars[:consts], names), []
 
     def one_round(carry: Any, entries: Any) -> tuple[Any, Any]:
         here.clear()
         inside: list[Any] = []
         results = _evaluate(body, (*given[:consts], *carry, *entries), labels, inside, here)
-        return results[: p["num_carry"]], (results[p["num_carry"] :], inside)
+        return results[:carried], (results[carried:], inside)
 
     rounds = {"length": p["length"], "reverse": p["reverse"]}
     carry, (ys, inside) = jax.lax.scan(one_round, given[consts:first], given[first:], **rounds)
