@@ -34,13 +34,14 @@ from carom.numerics.friction.together import solve_hard, solve_together
 
 MANY_ROWS = 600  # from here on all islands are solved at once, up to here contacts are added as they close
 CLOSINGS = 100  # rounds of that (a stack closes from below, one contact in a round); then all are
-ROUNDS = 2  # of the last stages, for large islands
+ROUNDS = 2  # of the last stages, for large islands,
+ROUNDS_LEFT = 1  # and where proximal points have been tried in vain: half a step is sooner solved
 BUNCH = 60  # rows: islands smaller than this are solved together
 EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
 STAGES = ("open", "small", "device", "together", "start", "interior", "proximal", "gradient", "long")
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
-PATIENT = 900  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
+PATIENT = 150  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
 TOGETHER = 0.25  # of the tolerance: how exactly all islands together are solved, so that few miss it each by itself
 ENOUGH = 0.1  # of the tolerance: a certificate at which Newton's method stops where it makes no progress
 
@@ -212,20 +213,23 @@ def _island(
     if len(q) <= MOST_ROWS:
         return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
     asked = ask()
-    if not hard or start is None:
-        r, taken = _together(posed, rows, friction, q, start, tolerance, least)
-        if (residual := asked.residual(r)) <= tolerance:
-            return r, residual, "together", taken
+    r, taken = (
+        _together(posed, rows, friction, q, start, 0.5 * tolerance, least) if not hard or compiled.available() else (start, 0)
+    )
+    if (residual := asked.residual(r)) <= tolerance:
+        return r, residual, "together", taken
+    if not hard and not compiled.available():
         found = solve_friction(asked, start, tolerance)
         if not found.converged and start is not None:
             again = solve_friction(asked, None, tolerance)
             found = again if again.residual < found.residual else found
         return found.impulses, found.residual, found.stage, found.iterations
-    r, taken = solve_hard(asked, start, tolerance)
+    r, more = solve_hard(asked, r, tolerance)
     if (residual := asked.residual(r)) <= tolerance:
-        return r, residual, "interior", taken
-    found = solve_friction(asked, r, tolerance, rounds=ROUNDS if len(q) > PATIENT else len(SCHEDULE))
-    return found.impulses, found.residual, found.stage, taken + found.iterations
+        return r, residual, "interior", taken + more
+    rounds = (ROUNDS_LEFT if compiled.available() else ROUNDS) if len(q) > PATIENT else len(SCHEDULE)
+    found = solve_friction(asked, r, tolerance, rounds=rounds)
+    return found.impulses, found.residual, found.stage, taken + more + found.iterations
 
 
 def _small(

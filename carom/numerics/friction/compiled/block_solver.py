@@ -32,6 +32,7 @@ TURNS = (  #          iterations of (12), and the points after them
     (0, Path(1e-3, 0.1, 10.0, 6, 2)),  # from the impulses of the step before: where contacts keep their states this is all
     (300, Path(0.1, 0.3, 10.0, 8, 60)),
     (1000, Path(1e-3, 0.1, 5.0, 12, 60)),
+    (1000, Path(1e-2, 0.7, 3.0, 20, 100)),
     (3000, Path(0.1, 0.5, 4.0, 12, 100)),
 )
 NEAR = 1e-8  #        a certificate with which (12) stops: the rest is Newton's
