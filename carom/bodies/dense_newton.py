@@ -107,7 +107,12 @@ class Dense:
         total = math.sqrt(total)
         if not math.isfinite(total):
             return math.inf
-        return total / (rho * size) if size > 0 else float(total > 0)
+        if size == 0:
+            return float(total > 0)
+        swallowed = (
+            2 * HALF_BIT * math.sqrt(float(r.dot(r))) / (rho * size)
+        )  # what impulses without end hide: nothing is solved then
+        return total / (rho * size) + (swallowed if swallowed > BLURRED else 0.0)
 
 
 def across(rows: np.ndarray) -> np.ndarray:

@@ -149,7 +149,7 @@ def _trouble(scene: Scene, state: State, record: StepRecord, step: int, t: float
         text = (
             f"step {step} (t = {t:.9g}): the contact problem was solved to a certificate of {record.residual:.2g} only, "
             f"not {tolerance:.2g}, in halves of the step too. Try a smaller dt, less friction, or a larger tolerance; "
-            "joints that contradict one another have no solution"
+            "bodies squeezed by what moves as prescribed, and joints that contradict one another, have no solution"
         )
         return Status("contact_unsolved", text, False, step, t)
     return None

@@ -1,5 +1,7 @@
 """Runs of worlds that end where a function of the bodies is zero, and callbacks that look on."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,17 @@ def test_what_is_refused():
     for call, words in rows:
         with pytest.raises(carom.InputError, match=words):
             call()
+
+
+@pytest.mark.parametrize("speed, done", [(1.0, False), (-1.0, True)], ids=["a table that comes down", "control: one that goes up"])
+def test_what_is_squeezed_has_no_solution_and_says_so(speed, done):
+    """Impulses without end swallow the rates they leave: the certificate must not be zero then."""
+    world = carom.World(gravity=(0, 0))
+    world.fix(carom.shapes.HalfPlane())
+    world.add(carom.shapes.Disc(0.1), mass=1, position=(0, 0.1))
+    table = carom.shapes.Polygon([[-1, -0.1], [1, -0.1], [1, 0.1], [-1, 0.1]])
+    world.prescribe(table, lambda t: (0.0, 0.31 - speed * t))
+    with contextlib.nullcontext() if done else pytest.warns(UserWarning, match="squeezed by what moves as prescribed"):
+        run = world.solve(0.01, 4, progress=False)
+    assert run.status.ok == done
+    assert (run.residual.max() <= 1e-10) == done

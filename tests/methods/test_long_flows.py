@@ -14,7 +14,7 @@ from carom.xla.structure import operations
 STEPS = 60
 
 
-@pytest.mark.parametrize("name, once", [("rolling_disk", True), ("double_pendulum", False), ("particle", False)])
+@pytest.mark.parametrize("name, once", [("beam", True), ("double_pendulum", False), ("particle", False)])
 def test_a_long_flow_stands_once_in_a_program(name, once):
     model, method = getattr(carom.models, name)(), carom.VariationalCollision()
     mechanics = method.bind(model.system, model.params, len(model.q0))

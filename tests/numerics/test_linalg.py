@@ -29,6 +29,16 @@ def in_kernel(function, *args):
     return lambda *args: single_kernel(run, *args)
 
 
+def computed(function, *args):
+    """What a kernel gives; skipped where this version of JAX cannot compile it as one (carom then runs in pieces, and says so)."""
+    try:
+        return np.asarray(jax.jit(in_kernel(function, *args))(*args))
+    except jax.errors.JaxRuntimeError as error:
+        if "UNIMPLEMENTED" in str(error):
+            pytest.skip(f"not one kernel with JAX {jax.__version__}")
+        raise
+
+
 def system(rows, rank=None):
     rng = np.random.default_rng(rows)
     factor = rng.normal(size=(rows, rank or 2 * rows))
@@ -39,7 +49,7 @@ def system(rows, rank=None):
 @pytest.mark.parametrize("solver", [solve, solve_positive])
 def test_a_solve_in_a_kernel(kernels, solver, rows):
     A, b = system(rows)
-    x = np.asarray(jax.jit(in_kernel(solver, A, b))(A, b))
+    x = computed(solver, A, b)
     # Rounding of an elimination: some eps per row, times the condition of A for the forward error that is left in the residual.
     assert np.max(np.abs(A @ x - b)) < 10 * rows * EPS * np.linalg.cond(A) * np.max(np.abs(b))
     assert "lu" not in primitives(in_kernel(solver, A, b), A, b)
@@ -50,7 +60,7 @@ def test_one_that_is_singular_but_for_a_ridge(kernels):
     A, _ = system(40, rank=30)
     b = A @ np.ones(40)
     ridge = 1e-13 * np.max(np.diag(A))
-    x = np.asarray(jax.jit(in_kernel(solve_positive, A, b))(A + ridge * np.eye(40), b))
+    x = computed(solve_positive, A + ridge * np.eye(40), b)
     assert np.max(np.abs(A @ x - b)) < 1e-10 * np.max(np.abs(b))  # ridge · ‖x‖, and what rounding leaves of A⁻¹ ~ 1e13
 
 
@@ -71,7 +81,7 @@ def test_a_program_that_turns_out_to_be_no_kernel_is_traced_again(kernels):
 def test_a_product_in_a_kernel(kernels):
     rng = np.random.default_rng(1)
     A, B = rng.normal(size=(40, 30)), rng.normal(size=(20, 30))
-    out = jax.jit(in_kernel(lambda A, B: matmul(A, B.T), A, B))(A, B)
+    out = computed(lambda A, B: matmul(A, B.T), A, B)
     np.testing.assert_allclose(out, A @ B.T, atol=30 * EPS * np.max(np.abs(A)) * np.max(np.abs(B)) * 30)
 
 
