@@ -13,7 +13,6 @@ import numpy as np
 from carom.bodies.scene import Scene
 from carom.numerics.friction.on_device import choose_device, solve_on_device
 from carom.numerics.friction.problem import FrictionProblem
-from carom.numerics.friction.together import solve_together
 
 MANY_ROWS = 3000  #     from here on the device is asked: below, the host needs less than a transfer and a few hundred small kernels
 PRODUCTS = 20_000  #    after which the host goes on
@@ -31,10 +30,7 @@ def wanted(scene: Scene, rows: int) -> bool:
     return scene.device is not None and rows >= MANY_ROWS
 
 
-def solve_there(scene: Scene, asked: FrictionProblem, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, str, int]:
-    """Impulses, the stage that ended it, and iterations."""
+def solve_there(scene: Scene, asked: FrictionProblem, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, bool, int]:
+    """Impulses, whether they meet the tolerance, and iterations."""
     found = solve_on_device(asked, start, tolerance, max_iterations=PRODUCTS, device=scene.device)
-    if found.converged:
-        return found.impulses, "device", found.iterations
-    r, taken = solve_together(asked, found.impulses, tolerance)
-    return r, "together", found.iterations + taken
+    return found.impulses, found.converged, found.iterations

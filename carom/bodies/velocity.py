@@ -135,12 +135,14 @@ def _in_rounds(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance:
 
 def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
     """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself."""
+    stage, iterations, met = "device", 0, False
     if wanted(posed.scene, len(q)):
         asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
-        r, stage, iterations = solve_there(posed.scene, asked, start, TOGETHER * tolerance)
-    else:
-        r, iterations = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0)
-        stage = "together"
+        r, met, iterations = solve_there(posed.scene, asked, start, TOGETHER * tolerance)
+        start = r
+    if not met:
+        r, taken = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0)
+        stage, iterations = "together", iterations + taken
     island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
     missed = island_residuals(posed, q, r, island) > 0.5 * tolerance
     if not np.any(missed):
