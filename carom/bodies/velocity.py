@@ -42,6 +42,7 @@ STAGES = ("open", "small", "device", "together", "start", "interior", "proximal"
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
 PATIENT = 150  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
+HURRIED = 2000  # rows, beyond which half a step is tried at once where proximal points have missed
 TOGETHER = 0.25  # of the tolerance: how exactly all islands together are solved, so that few miss it each by itself
 ENOUGH = 0.1  # of the tolerance: a certificate at which Newton's method stops where it makes no progress
 
@@ -226,6 +227,8 @@ def _island(
             again = solve_friction(asked, None, tolerance)
             found = again if again.residual < found.residual else found
         return found.impulses, found.residual, found.stage, found.iterations
+    if compiled.available() and len(q) > HURRIED:
+        return r, residual, "together", taken
     r, more = solve_hard(asked, r, tolerance)
     if (residual := asked.residual(r)) <= tolerance:
         return r, residual, "interior", taken + more

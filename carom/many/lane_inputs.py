@@ -50,7 +50,7 @@ def check_lanes(system, q0s, v0s, dt, params, each, t0) -> CheckedLanes:
     sizes = {"q0s": len(q), "v0s": len(v), "dt": len(steps)}
     sizes |= {f"each[{key!r}]": len(value) if value.ndim else 0 for key, value in each.items()}
     count = max(sizes.values())
-    if count == 1 and np.ndim(q0s) == 1 and np.ndim(v0s) == 1:
+    if count == 1 and not each and np.ndim(q0s) == 1 and np.ndim(v0s) == 1:
         raise InputError(
             f"q0s and v0s are one state of {len(q[0])} coordinates, and nothing differs from lane to lane: write one row per lane, "
             "as [[1.0], [2.0]] for two lanes with one coordinate, or pass each="

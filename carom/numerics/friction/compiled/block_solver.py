@@ -40,6 +40,7 @@ ITERATION = 100.0  #  operations of (12) for each row, as long as those of a fac
 NEWTONS = 8  #        steps of Newton that (12) may cost
 GETS_ON = 0.5  #      what is left of a certificate after a turn of (12) that is worth another
 CHEAP = 3e4  #        operations of a factorisation for each row, beyond which no solution is made more exact than is asked for
+IN_VAIN = 200  #      Newton steps of a turn: no problem that was solved took more than 160
 FOUND = 0.1  #        of ‖F‖ at x̄: a point with less is the next x̄
 FEW = 300  #          bodies, for which an order is found once and not for each point
 LEAST, MOST = 1e-9, 10.0  # of λ
@@ -117,6 +118,8 @@ def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, pat
     best, best_z, least = x, z, residual(problem, x, z)
     strength, taken = path.first, 0
     for _ in range(path.points):
+        if taken >= IN_VAIN:
+            break
         centre, aim, found = x, None, False
         for _ in range(path.steps + 1):
             shifted = z + strength * (x - centre)
