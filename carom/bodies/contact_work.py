@@ -33,12 +33,13 @@ that is closing keeps κ = 0, and does no work by (4). So this has an end, and n
 import numpy as np
 
 from carom.bodies.bounces import normal_rates, offsets
+from carom.bodies.islands import islands
 from carom.bodies.materials import ELASTIC
 from carom.bodies.posed import Posed
 from carom.bodies.quaternions import cross
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import PRESCRIBED, State
-from carom.bodies.velocity import Answer, islands
+from carom.bodies.velocity import Answer
 
 ROUNDING = 1e-12  # relative to the impulses times the velocities that the problem is about
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from carom.bodies.contact_rows import Rows, block_problem, delassus, problem
 from carom.bodies.dense_interior import HEIGHTS, solve_inside
@@ -22,11 +20,11 @@ from carom.bodies.dense_newton import (
     solve_small,
 )
 from carom.bodies.dense_proximal import FAR, NEAR, solve_proximal
+from carom.bodies.islands import bunches, islands
 from carom.bodies.large_on_device import solve_there, wanted
 from carom.bodies.pivoting import pivot
 from carom.bodies.posed import Posed
 from carom.bodies.quaternions import apply, lengths
-from carom.bodies.scene import Scene
 from carom.numerics.friction import compiled
 from carom.numerics.friction.problem import RESTING, FrictionProblem, natural_residual, project_coulomb
 from carom.numerics.friction.stages import SCHEDULE, solve_friction
@@ -36,8 +34,6 @@ MANY_ROWS = 600  # from here on all islands are solved at once, up to here conta
 CLOSINGS = 100  # rounds of that (a stack closes from below, one contact in a round); then all are
 ROUNDS = 2  # of the last stages, for large islands,
 ROUNDS_LEFT = 1  # and where proximal points have been tried in vain: half a step is sooner solved
-BUNCH = 60  # rows: islands smaller than this are solved together
-EDGES = 300  # rows between free bodies, up to which a loop finds islands sooner than a sparse matrix is built
 STAGES = ("open", "small", "device", "together", "start", "interior", "proximal", "gradient", "long")
 WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts as carrying with one and as open with another
 LONG = 3000  # steps of a projected gradient
@@ -287,47 +283,6 @@ def _pivoted(little: Dense, found: Found, enough: float) -> Found:
         return found
     r, residual, pivots = pivot(little, r, enough)
     return r, residual, taken + pivots
-
-
-def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
-    """The rows of islands, bodies that touch one another directly or through others: large ones alone, small ones several at a time
-    up to BUNCH rows, since setting a problem up is work that they share."""
-    mine = islands(scene, rows)[rows.owner(scene.free)]
-    order = np.argsort(mine, kind="stable")
-    ends = np.flatnonzero(np.diff(mine[order])) + 1
-    waiting: list[np.ndarray] = []
-    for island in np.split(order, ends):
-        if waiting and len(island) + sum(map(len, waiting)) > BUNCH:
-            yield np.sort(np.concatenate(waiting))
-            waiting = []
-        if len(island) > BUNCH:
-            yield island
-        else:
-            waiting.append(island)
-    if waiting:
-        yield np.sort(np.concatenate(waiting))
-
-
-def islands(scene: Scene, rows: Rows, connecting: np.ndarray | bool = True) -> np.ndarray:
-    """[n] a number for each body, the same for all that the connecting rows join."""
-    both = np.flatnonzero(scene.free[rows.a] & scene.free[rows.b] & connecting)
-    return _parts(rows.a[both], rows.b[both], len(scene.mass))
-
-
-def _parts(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
-    """[n] a number for each body, the same for those that the pairs (a, b) connect, and in the order of the first of them."""
-    if len(a) > EDGES:
-        return connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b)), (n, n)), directed=False)[1]
-    first = list(range(n))  # of each body one that comes before it in its part, or itself
-    for i, j in set(zip(a.tolist(), b.tolist(), strict=True)):
-        while first[i] != i:
-            i = first[i]
-        while first[j] != j:
-            j = first[j]
-        first[max(i, j)] = min(i, j)
-    for i in range(n):
-        first[i] = first[first[i]]  # what comes before i has been followed to the end
-    return np.array(first)
 
 
 def rates_after(posed: Posed, q: np.ndarray, r: np.ndarray) -> np.ndarray:

@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
-from carom.bodies import shapes, velocity
+from carom.bodies import islands, shapes
 from carom.bodies.contact_rows import problem
 from carom.bodies.stepping import Stepper
-from carom.bodies.velocity import bunches, certificate, rates_after
+from carom.bodies.velocity import certificate, rates_after
 from carom.bodies.world import World
 from carom.numerics.blas_threads import one_thread
 from carom.numerics.friction.stages import solve_friction
@@ -53,7 +53,7 @@ def test_islands_are_what_touches():
     scene, state = world.scene()
     stepper = Stepper(scene, 1e-8)
     posed = stepper._look(state, state.v, state.L, 1e-3, 1.0)
-    found = list(bunches(scene, posed.rows))
+    found = list(islands.bunches(scene, posed.rows))
     assert np.array_equal(np.sort(np.concatenate(found)), np.arange(len(posed.rows.a)))  # each row once
 
 
@@ -61,13 +61,13 @@ def test_few_and_many_contacts_have_the_same_islands(monkeypatch):
     rng = np.random.default_rng(0)
     for bodies, pairs in ((4, 0), (5, 3), (60, 40), (60, 90), (60, 250)):
         a, b = rng.integers(0, bodies, (2, pairs))
-        few = velocity._parts(a, b, bodies)  # the number of each is that of its first body
+        few = islands._parts(a, b, bodies)  # the number of each is that of its first body
         with monkeypatch.context() as patch:
-            patch.setattr(velocity, "EDGES", -1)
-            many = velocity._parts(a, b, bodies)  # numbered one after the other
+            patch.setattr(islands, "EDGES", -1)
+            many = islands._parts(a, b, bodies)  # numbered one after the other
         assert np.array_equal(np.unique(few, return_inverse=True)[1], many)
         assert np.array_equal(few, few[few]) and np.all(few[a] == few[b])
-    assert len(np.unique(few)) < len(np.unique(velocity._parts(a[:20], b[:20], bodies)))  # control: fewer pairs connect less
+    assert len(np.unique(few)) < len(np.unique(islands._parts(a[:20], b[:20], bodies)))  # control: fewer pairs connect less
 
 
 def test_the_certificate_without_matrices_is_that_of_the_solver():
