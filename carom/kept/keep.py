@@ -8,10 +8,14 @@ a key of everything that tracing could see: the arguments (`carom.closures.lasti
 (`carom.kept.surroundings`). A program that is found is loaded, in some hundredths of a second, and nothing is traced. Otherwise
 the function is traced and compiled as `equinox.filter_jit` does, and the program is kept. Where the key cannot be sure, or nothing
 may be kept, it is `equinox.filter_jit`.
+
+Some versions of XLA say only when they compile that something cannot be part of a kernel. Such a kind of call is compiled again
+with plain loops, and a warning says so.
 """
 
 import hashlib
 import threading
+import warnings
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper
 from typing import Any
@@ -24,8 +28,9 @@ from carom.closures.lasting import Unsure, lasting
 from carom.closures.per_object import per_object
 from carom.kept.finished import Finished, Store, store
 from carom.kept.surroundings import constants_of, surroundings, trace_context
-from carom.xla.kernel import how_traced
+from carom.xla.kernel import how_traced, without_kernels
 from carom.xla.programs import (
+    ONE_KERNEL,
     RUN_ONCE,
     SMALL_LOOPS,
     asked_for,
@@ -50,6 +55,7 @@ class keep:  # a decorator
         self.function, self.options = function, options or {}
         self.origin = function if origin is None else origin  # that decides what is computed, where `function` is a cover of it
         self.ready: dict[Any, Finished | None] = {}  # None: a kind that is left to filter_jit
+        self.refused: set[Any] = set()  # kinds that cannot be a kernel
         self.loads = 0  # how many programs were found
         self.lock = threading.RLock()
         update_wrapper(self, function)
@@ -59,7 +65,30 @@ class keep:  # a decorator
         """Made where it is needed: thirty of them at the import would take as long as loading a program."""
         return eqx.filter_jit(self.function)
 
+    @cached_property
+    def plain_loops(self) -> Callable[..., Any]:
+        def plain_loops(*args: Any) -> Any:
+            with without_kernels():
+                return self.function(*args)
+
+        return eqx.filter_jit(plain_loops)
+
     def __call__(self, *args: Any) -> Any:
+        if self.refused and hashable_kind(args) in self.refused:
+            return self.plain_loops(*args)
+        try:
+            return self.call(*args)
+        except jax.errors.JaxRuntimeError as error:
+            if not str(error).startswith("UNIMPLEMENTED"):
+                raise
+        warnings.warn(
+            f"this run cannot be one kernel with JAX {jax.__version__}, which makes it slower than with other versions of it",
+            stacklevel=2,
+        )
+        self.refused.add(hashable_kind(args))
+        return self.plain_loops(*args)
+
+    def call(self, *args: Any) -> Any:
         if store() is None and not (self.options and jax.default_backend() == "cpu"):
             return self.plain(*args)
         kind, arrays = kind_of(args)
@@ -122,6 +151,7 @@ class keep:  # a decorator
 
 
 keep_small = partial(keep, options=SMALL_LOOPS)  # for loops over small systems
+keep_kernel = partial(keep, options=ONE_KERNEL)  # for kernels over many lanes
 keep_quick = partial(keep, options=RUN_ONCE)  # for what runs once: compiled in a third of the time, without optimisation
 
 
@@ -154,6 +184,16 @@ def kind_of(args: Any) -> tuple[Any, list[Any]]:
         kind.append(inside)
         arrays += values
     return tuple(kind), arrays
+
+
+def hashable_kind(args: Any) -> Any:
+    """What a compilation depends on, or None where something cannot be hashed or nothing is kept."""
+    kind, _ = kind_of(args)
+    try:
+        hash(kind)
+    except TypeError:
+        return None
+    return kind
 
 
 def _parts(arg: Any) -> tuple[Any, list[Any]]:

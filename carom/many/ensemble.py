@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from carom.calls import public
 from carom.errors import InputError
-from carom.kept.keep import keep
+from carom.kept.keep import keep, keep_kernel
 from carom.kept.remember import remembered
 from carom.many.cluster import Lanes, check_store, fingerprint, spread
 from carom.many.lane_inputs import CheckedLanes, check_lanes, saved_steps
@@ -323,7 +323,7 @@ def _shares(blocks: int, most: int, workers: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(edges))
 
 
-@keep
+@keep_kernel
 def _together(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task by compaction, block by block."""
     states = advance_lanes(method, system, assembly, inputs, states, until, sizes.block, sizes.pool, sizes.impacts, kernel=True)
@@ -337,7 +337,7 @@ def _tiled(method, system, assembly, inputs: LaneInputs, states: LaneStates, unt
     return states, _energies(system, assembly, inputs, states)
 
 
-@keep
+@keep_kernel
 def _one_by_one(method, system, assembly, inputs: LaneInputs, states: LaneStates, until, sizes: _Sizes) -> tuple[LaneStates, Array]:
     """A task lane by lane: what `solve` does, in one kernel for all of them where the method allows that. The energies are part of
     it: for all lanes at once, beside the kernel, the elimination of one mass matrix is a hundred small programs to compile."""

@@ -28,6 +28,7 @@ from jax.experimental import xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
 from carom.xla.probe import known_verdict, verdict
+from carom.xla.programs import ONE_KERNEL, ask_for
 from carom.xla.structure import count, without_unused
 
 # Primitives that XLA's CPU backend does not turn into plain code in place.
@@ -101,6 +102,7 @@ def single_kernel(function: Callable[..., Any], *args: Any, most: int | None = N
         closed, shape = traced(*leaves)
     inner = jax.jit(lambda leaves: jaxpr_as_fun(closed)(*leaves))
     if fits:
+        ask_for(ONE_KERNEL)
         kernel = tagged(inner, xla_cpu_small_call="true", inlineable="false")
         inner = jax.jit(lambda leaves: kernel(_computed(leaves)))
     return jax.tree.unflatten(jax.tree.structure(shape), inner(leaves))

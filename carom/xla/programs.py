@@ -36,6 +36,9 @@ WRITTEN_OUT = {
     "xla_disable_hlo_passes": "simplify-while-loops,while-loop-invariant-code-motion,while-loop-constant-sinking,"
     "while-loop-trip-count-annotator,reshape-mover,simplify-conditional"
 }
+# Newer versions of XLA hand sums of many numbers to a library, which cannot be called from within a kernel (jax 0.11: "Fusion kind
+# not implemented on CPU", for stacks of ten boxes, say). Without it they are loops like others.
+ONE_KERNEL = {"xla_cpu_experimental_ynn_fusion_type": ""}
 RUN_ONCE = {**SMALL_LOOPS, "xla_backend_optimization_level": 0}  # for what is done in a millisecond anyhow
 
 
@@ -160,15 +163,15 @@ _asked: ContextVar[dict[str, Any] | None] = ContextVar("options asked for", defa
 
 
 def compiled(lowered: Any, options: dict[str, Any]) -> Any:
-    """A lowered program, compiled with these options of XLA; without them where this version does not know one of them."""
-    if not options or _unknown & set(options):
-        return lowered.compile()
-    try:
-        return lowered.compile(compiler_options=options)
-    except jax.errors.JaxRuntimeError as error:
-        if "No such compile option" not in str(error):
-            raise
-    _unknown.update(options)
+    """A lowered program, compiled with those of these options that this version of XLA knows."""
+    while known := {name: value for name, value in options.items() if name not in _unknown}:
+        try:
+            return lowered.compile(compiler_options=known)
+        except jax.errors.JaxRuntimeError as error:
+            if "No such compile option" not in str(error):
+                raise
+            named = [name for name in known if f"'{name}'" in str(error)]
+        _unknown.update(named or known)
     return lowered.compile()
 
 

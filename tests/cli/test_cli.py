@@ -88,10 +88,10 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
 
 def test_ctrl_c_shows_and_writes_what_there_is(tmp_path, monkeypatch, ctrl_c):
     solver = sys.modules["carom.running.chunked_run"]
-    real = solver._chunk._jitted
+    real = solver._chunk._kept.call
     press = lambda *arguments: (os.kill(os.getpid(), signal.SIGINT), real(*arguments))[1]  # noqa: E731
     monkeypatch.setattr(solver.March, "compile", lambda march: None)
-    monkeypatch.setattr(solver._chunk, "_jitted", press)
+    monkeypatch.setattr(solver._chunk._kept, "call", press)
     monkeypatch.setattr(solver, "_chunk_length", lambda total, n: 256)
     result = call(*RUN[:-1], "600", "--out", tmp_path / "run.zarr")
     assert result.exit_code == 130 and "interrupted at step 256" in result.stderr

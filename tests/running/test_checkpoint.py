@@ -97,8 +97,8 @@ def test_it_really_resumes_and_the_checkpoints_do_not_change_the_run(whole, tmp_
         carom.load(path)
     first = []
     solver = sys.modules["carom.running.chunked_run"]
-    real = solver._chunk._jitted
-    monkeypatch.setattr(solver._chunk, "_jitted", lambda *a: (first.append(int(a[4].first)), real(*a))[1])
+    real = solver._chunk._kept.call
+    monkeypatch.setattr(solver._chunk._kept, "call", lambda *a: (first.append(int(a[4].first)), real(*a))[1])
     _same(_solve(path), whole["variational"])
     assert first == [800, 900]
     _same(BALL.solve(TRAPEZOIDAL, num_steps=1000, stride=3), whole["variational"])
@@ -236,7 +236,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint_and_the_run(whole, tmp_path,
 
 def test_ctrl_c_keeps_what_was_computed(whole, tmp_path, monkeypatch, ctrl_c):
     solver = sys.modules["carom.running.chunked_run"]
-    real, calls = solver._chunk._jitted, []
+    real, calls = solver._chunk._kept.call, []
 
     def press(*arguments):
         calls.append(0)
@@ -246,7 +246,7 @@ def test_ctrl_c_keeps_what_was_computed(whole, tmp_path, monkeypatch, ctrl_c):
 
     path = tmp_path / "run.zarr"
     with monkeypatch.context() as patch:
-        patch.setattr(solver._chunk, "_jitted", press)
+        patch.setattr(solver._chunk._kept, "call", press)
         part = _solve(path, stride=1)
     assert part.status.name == "interrupted" and part.status.ok and part.num_steps == 300
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
