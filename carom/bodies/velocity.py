@@ -40,6 +40,7 @@ LONG = 3000  # steps of a projected gradient
 PATIENT = 150  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
 HURRIED = 2000  # rows, beyond which half a step is tried at once where proximal points have missed
 TOGETHER = 0.25  # of the tolerance: how exactly all islands together are solved, so that few miss it each by itself
+ALONE = 0.9  # of all rows: a problem with an island larger than this is as good as that one
 ENOUGH = 0.1  # of the tolerance: a certificate at which Newton's method stops where it makes no progress
 
 
@@ -131,34 +132,45 @@ def _in_rounds(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance:
 
 
 def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
-    """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself."""
-    stage, iterations, met = "device", 0, False
+    """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself. Where no island
+    is nearly all there is, that comes soon: one that is hard holds back all others in every step that is made for all."""
+    island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
+    stage, iterations, met, late = "device", 0, False, False
     if wanted(posed.scene, len(q)):
         asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
         r, met, iterations = solve_there(posed.scene, asked, start, TOGETHER * tolerance)
         start = r
     if not met:
-        r, taken = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0)
+        late = bool(np.max(np.bincount(island)) >= ALONE * len(q))
+        turns = "early" if late else "first"
+        r, taken = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0, turns)
         stage, iterations = "together", iterations + taken
-    island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
     missed = island_residuals(posed, q, r, island) > 0.5 * tolerance
     if not np.any(missed):
         return r, certificate(posed, q, r), stage, iterations
     again = np.flatnonzero(missed[island])
-    better, stage, taken = _some(posed, again, q, r, tolerance, None)
+    better, stage, taken = _some(posed, again, q, r, tolerance, None, late)
     r[again] = better[again]
     return r, certificate(posed, q, r), stage, iterations + taken
 
 
 def _together(
-    posed: Posed, rows: Rows, friction: np.ndarray, q: np.ndarray, start: np.ndarray | None, tolerance: float, least: float
+    posed: Posed,
+    rows: Rows,
+    friction: np.ndarray,
+    q: np.ndarray,
+    start: np.ndarray | None,
+    tolerance: float,
+    least: float,
+    turns: str = "all",
 ) -> tuple[np.ndarray, int]:
-    """Impulses near the solution and the iterations they took: by compiled loops, or where numba is missing by arrays."""
+    """Impulses near the solution and the iterations they took: by compiled loops, with these turns, or where numba is missing by
+    arrays."""
     if compiled.available():
-        from carom.numerics.friction.compiled.block_solver import solve_in_blocks  # numba takes its time to be imported
+        from carom.numerics.friction.compiled import block_solver  # numba takes its time to be imported
 
         asked = block_problem(posed.scene, rows, posed.inverse, q, friction, least)
-        found = solve_in_blocks(asked, start, tolerance)
+        found = block_solver.solve_in_blocks(asked, start, tolerance, turns)
         return found.impulses, found.iterations
     asked = replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)
     return solve_together(asked, start, tolerance)
@@ -171,9 +183,10 @@ def _some(
     start: np.ndarray | None,
     tolerance: float,
     solved: dict[bytes, np.ndarray] | None,
+    late: bool = False,
 ) -> tuple[np.ndarray, str, int]:
     """Impulses of some rows, island by island; the others have none. `solved` remembers islands from round to round; None: these
-    are whole islands that `solve_together` has left."""
+    are whole islands that `_together` has left, after its early turns if it is `late`."""
     r, stage, iterations = np.zeros(len(q)), "open", 0
     size, width, edge = float(np.linalg.norm(q)), 1 + posed.rows.tangents, (1 + posed.rows.tangents) * posed.rows.contacts
     known = posed.rows.take(index, int(np.sum(index < edge)) // width)
@@ -187,7 +200,7 @@ def _some(
         part = posed.rows.take(mine, len(contacts))
         begin = None if start is None else start[mine]
         island = part, posed.friction[contacts], q[mine], begin
-        r[mine], _, name, taken = _island(posed, *island, 0.5 * tolerance, least, hard=solved is None)
+        r[mine], _, name, taken = _island(posed, *island, 0.5 * tolerance, least, solved is None, late)
         if solved is not None:
             solved[mine.tobytes()] = r[mine]
         stage, iterations = max(stage, name, key=STAGES.index), iterations + taken
@@ -203,9 +216,10 @@ def _island(
     tolerance: float,
     least: float,
     hard: bool,
+    late: bool,
 ) -> tuple[np.ndarray, float, str, int]:
-    """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices. `hard`: `solve_together`
-    has tried them."""
+    """The same for some islands. Small ones are tried, and finished, by Newton's method in dense matrices. `hard`: `_together` has
+    tried them."""
     if not q.any():
         return np.zeros(len(q)), 0.0, "open", 0
     ask = lambda: replace(problem(posed.scene, rows, posed.inverse, posed.inertia, q, friction), least_size=least)  # noqa: E731
@@ -213,7 +227,9 @@ def _island(
         return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
     asked = ask()
     r, taken = (
-        _together(posed, rows, friction, q, start, 0.5 * tolerance, least) if not hard or compiled.available() else (start, 0)
+        _together(posed, rows, friction, q, start, 0.5 * tolerance, least, "late" if late else "all")
+        if not hard or compiled.available()
+        else (start, 0)
     )
     if (residual := asked.residual(r)) <= tolerance:
         return r, residual, "together", taken

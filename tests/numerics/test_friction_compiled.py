@@ -1,5 +1,6 @@
 """Large contact problems in compiled blocks: factors, products and steps against dense matrices, solutions by the certificate."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import carom
 from benchmarks import friction_scenes as scenes
 from carom.numerics.friction import compiled
+from carom.numerics.friction.interior import centre, interior_point
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import scale_problem
 from carom.numerics.friction.stages import solve_friction
@@ -15,8 +17,8 @@ from carom.numerics.friction.stages import solve_friction
 numba = pytest.importorskip("numba", reason="compiled blocks need numba")
 
 from carom.numerics.friction.compiled import block_factors as factors  # noqa: E402
-from carom.numerics.friction.compiled import block_gradient, block_newton, block_solver  # noqa: E402
-from carom.numerics.friction.compiled.block_problem import blocks_of, in_blocks  # noqa: E402
+from carom.numerics.friction.compiled import block_gradient, block_interior, block_newton, block_solver  # noqa: E402
+from carom.numerics.friction.compiled.block_problem import BILATERAL, blocks_of, in_blocks  # noqa: E402
 
 TOLERANCE = 1e-8  # of E: what steps of many bodies are asked for
 
@@ -183,3 +185,30 @@ def test_scaling_is_that_of_the_stages_in_arrays():
     blocks, scaled = blocks_of(problem), scale_problem(problem, form=False)
     assert np.allclose(blocks.factor[: blocks.contacts].ravel(), scaled.factor, rtol=1e-13)
     assert blocks.size == pytest.approx(scaled.size, rel=1e-13)
+
+
+@each_problem
+def test_the_path_through_the_inside_is_that_of_the_matrices(name):
+    problem = PROBLEMS[name]
+    scaled, blocks = scale_problem(problem), blocks_of(problem)
+    path = itertools.islice(interior_point(scaled, *centre(scaled, 0.1)), 3)
+    expected = [blocks.unknowns(scaled.impulses(x)) for x, _ in path]
+    found = list(block_interior.interior_points(blocks, 0.1, 3))
+    other = list(block_interior.interior_points(blocks, 0.2, 3))  # control: a path from another place
+    cones = blocks.kind != BILATERAL  # of joints that hold one another rounding is divided by FREE
+    near = 1e-10 if np.all(cones) else 1e-3  # elsewhere it grows by some 10 in a step
+    assert len(found) == len(expected) == 3
+    for one, same, differs in zip(found, expected, other, strict=True):
+        size = np.max(np.abs(same[cones]))
+        assert np.max(np.abs(one - same)[cones]) < near * size
+        assert np.max(np.abs(differs - same)[cones]) > 1e-2 * size
+
+
+@each_problem
+def test_proximal_points_from_the_inside_solve(name):
+    blocks = blocks_of(PROBLEMS[name])
+    x, found, _ = block_solver._points_from(blocks, None, TOLERANCE, block_solver.TURNS[2][1])
+    assert found <= TOLERANCE
+    assert block_gradient.residual(blocks, x, block_gradient.rate(blocks, x)) == found
+    last = list(block_interior.interior_points(blocks, 0.1, 2))[-1]  # control: the beginning of the path is no solution
+    assert block_gradient.residual(blocks, last, block_gradient.rate(blocks, last)) > 1e3 * TOLERANCE

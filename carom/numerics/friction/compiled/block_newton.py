@@ -8,6 +8,7 @@
 """
 
 import math
+from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -22,6 +23,29 @@ SMALLEST = 1e-8  # ε of (17)
 _compiled = numba.njit(cache=True, fastmath=False, error_model="numpy")
 
 
+@dataclass(frozen=True, eq=False)
+class BodyGraph:
+    """I + G D Gᵀ of (18), factorised, on the graph of the bodies that units with D ≠ 0 connect."""
+
+    problem: BlockProblem
+    blocks: tuple[np.ndarray, ...]  # where they stand, and those on, below and above the diagonal
+
+    @classmethod
+    def of(cls, problem: BlockProblem, D: np.ndarray) -> "BodyGraph | None":
+        """None where a pivot vanishes."""
+        coordinates, R = problem.dims
+        start, rows = factors.structure(problem.bodies, _acting(D, problem.pair, problem.bodies))
+        blocks = start, rows, *_matrix(problem.G, problem.pair, D, start, rows, problem.bodies, coordinates, R)
+        return cls(problem, blocks) if factors.factorise(*blocks, coordinates) else None
+
+    def solve(self, D: np.ndarray, begin: np.ndarray) -> np.ndarray:
+        """begin − D Gᵀdv, with dv of (18) for C⁻¹b = begin."""
+        dv = pushed(self.problem, begin)
+        factors.solve(*self.blocks, dv[:-1], self.problem.dims[0])
+        dv[-1] = 0.0
+        return begin - _multiply(D, felt(self.problem, dv))
+
+
 def natural_map(problem: BlockProblem, x: np.ndarray, z: np.ndarray, rho: float) -> tuple[np.ndarray, np.ndarray, float]:
     """F of (16), the points that it projects, and ‖F‖."""
     return _natural(x, z, problem.kind, rho, problem.dims[1])
@@ -31,26 +55,16 @@ def newton_step(
     problem: BlockProblem, F: np.ndarray, points: np.ndarray, z: np.ndarray, rho: float, proximal: float
 ) -> np.ndarray | None:
     """dx of (17), refined by its residual; None where there is none."""
-    D, R = problem.dims
+    R = problem.dims[1]
     C, E, C_inverse, DD = _blocks(points, z, problem.kind, rho, SMALLEST, proximal, problem.soft, R)
-    acting = _acting(DD, problem.pair, problem.bodies)
-    start, rows = factors.structure(problem.bodies, acting)
-    diagonal, below, above = _matrix(problem.G, problem.pair, DD, start, rows, problem.bodies, D, R)
-    if not factors.factorise(start, rows, diagonal, below, above, D):
+    graph = BodyGraph.of(problem, DD)
+    if graph is None:
         return None
-
-    def approximate(b):
-        begin = _multiply(C_inverse, b)
-        dv = pushed(problem, begin)
-        factors.solve(start, rows, diagonal, below, above, dv[:-1], D)
-        dv[-1] = 0.0
-        return begin - _multiply(DD, felt(problem, dv))
-
     b = -F
     dx, size = np.zeros_like(F), np.inf
     rest = b
     for _ in range(1 + REFINEMENTS):
-        better = dx + approximate(rest)
+        better = dx + graph.solve(DD, _multiply(C_inverse, rest))
         rates = product(problem, better)
         rates[:, 0] -= problem.soft * better[:, 0]  # which is in C
         rest = b - _multiply(C, better) - _multiply(E, rates)

@@ -13,6 +13,7 @@ import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
 from carom.numerics.friction.compiled.block_gradient import projected_gradient, rate, residual
+from carom.numerics.friction.compiled.block_interior import interior_points
 from carom.numerics.friction.compiled.block_newton import natural_map, newton_step
 from carom.numerics.friction.compiled.block_problem import BILATERAL, BlockProblem
 
@@ -28,13 +29,24 @@ class Path:
     points: int
 
 
+INSIDE = -1  #        instead of iterations of (12): from points of a path through the inside of the cones
 TURNS = (  #          iterations of (12), and the points after them
     (0, Path(1e-3, 0.1, 10.0, 6, 2)),  # from the impulses of the step before: where contacts keep their states this is all
     (300, Path(0.1, 0.3, 10.0, 8, 60)),
+    (INSIDE, Path(0.1, 0.3, 10.0, 8, 25)),
     (1000, Path(1e-3, 0.1, 5.0, 12, 60)),
     (1000, Path(1e-2, 0.7, 3.0, 20, 100)),
     (3000, Path(0.1, 0.5, 4.0, 12, 100)),
 )
+SOME_TURNS = {
+    "all": TURNS,
+    "first": (TURNS[0], (300, Path(0.1, 0.3, 10.0, 8, 3))),  # what is left will be asked for again, island by island,
+    "early": TURNS[:2],  #                                     or all of it, if it is not near enough,
+    "late": TURNS[2:],  #                                      and then with these
+}
+HEIGHT = 0.1  #       of all contacts, where a path through the inside begins,
+GOALS = 1e-3, 0.1  #  the certificate at which proximal points are tried from there, and by how much it is less each time,
+INNER = 40  #         and its steps at most
 NEAR = 1e-8  #        a certificate with which (12) stops: the rest is Newton's
 ITERATION = 100.0  #  operations of (12) for each row, as long as those of a factorisation take
 NEWTONS = 8  #        steps of Newton that (12) may cost
@@ -55,20 +67,23 @@ class Reached:
     iterations: int
 
 
-def solve_in_blocks(problem: BlockProblem, start: np.ndarray | None, tolerance: float) -> Reached:
+def solve_in_blocks(problem: BlockProblem, start: np.ndarray | None, tolerance: float, turns: str = "all") -> Reached:
     """Impulses with E ≤ tolerance, or the best that were found, from `start` (impulses of the step before, or None)."""
     best = ahead = np.zeros_like(problem.q) if start is None else problem.unknowns(start)
     least, iterations = residual(problem, best, rate(problem, best)), 0
-    for steps, path in TURNS if start is not None else TURNS[1:]:
+    for steps, path in SOME_TURNS[turns]:
         if least <= tolerance:
             break
-        if steps:
+        if steps == 0 and start is None:
+            continue
+        if steps > 0:
             ahead, found, taken = _first_order(problem, ahead, tolerance, steps)
             iterations += taken
             if found < least:
                 best, least = ahead, found
         if least > tolerance:
-            x, found, taken = _proximal_points(problem, ahead, tolerance, path)
+            begin = None if steps == INSIDE else ahead
+            x, found, taken = _points_from(problem, begin, tolerance, path)
             iterations += taken
             if found < least:
                 best, least = x, found
@@ -95,6 +110,28 @@ def _first_order(problem: BlockProblem, x: np.ndarray, tolerance: float, steps: 
     return x, found, taken
 
 
+def _points_from(problem: BlockProblem, x: np.ndarray | None, tolerance: float, path: Path) -> tuple[np.ndarray, float, int]:
+    """Proximal points from x; or, with None, from some places of a path through the inside of the cones. In heaps that come to rest
+    it knows sooner which contacts carry, and where contacts neither carry nor open it gets stuck itself."""
+    if x is not None:
+        return _proximal_points(problem, x, tolerance, path)
+    best, least, taken = np.zeros_like(problem.q), np.inf, 0
+    last, goal = None, GOALS[0]  # what has not been tried from
+    for last in interior_points(problem, HEIGHT, INNER):
+        taken += 1
+        if (now := residual(problem, last, rate(problem, last))) < goal:
+            x, found, more = _proximal_points(problem, last, tolerance, path)
+            last, goal, taken = None, GOALS[1] * now, taken + more
+            if found < least:
+                best, least = x, found
+            if least <= tolerance:
+                return best, least, taken
+    if last is not None:
+        x, found, more = _proximal_points(problem, last, tolerance, path)
+        return (x, found, taken + more) if found < least else (best, least, taken + more)
+    return best, least, taken
+
+
 def _work(problem: BlockProblem, x: np.ndarray) -> float:
     """Operations of a factorisation with the contacts that press."""
     n = problem.bodies
@@ -113,10 +150,12 @@ def _ordered(problem: BlockProblem, points: np.ndarray) -> BlockProblem:
 
 
 def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, path: Path) -> tuple[np.ndarray, float, int]:
-    """Point after point from x; the best, its certificate, and the Newton steps taken."""
+    """Point after point from x; the best by its certificate, that, and the Newton steps taken. Where a point is missed, the next
+    try is from the last that was found, which may have a larger certificate than the first, and λ falls more slowly after that."""
     z = rate(problem, x)
-    best, best_z, least = x, z, residual(problem, x, z)
-    strength, taken = path.first, 0
+    best, least = x, residual(problem, x, z)
+    held, held_z = x, z
+    strength, fall, taken = path.first, path.fall, 0
     for _ in range(path.points):
         if taken >= IN_VAIN:
             break
@@ -137,13 +176,13 @@ def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, pat
             x = x + dx
             z = rate(problem, x)
             if (now := residual(problem, x, z)) < least:
-                best, best_z, least = x, z, now
+                best, least = x, now
             if least <= tolerance:
                 return best, least, taken
         if found:
-            strength = max(path.fall * strength, LEAST)
+            held, held_z, strength = x, z, max(fall * strength, LEAST)
         else:
-            x, z, strength = best, best_z, path.rise * strength
+            x, z, strength, fall = held, held_z, path.rise * strength, fall**0.5
             if strength > MOST:
                 break
     return best, least, taken
