@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from carom.live.footage import Footage, Loose, Solid
+from carom.live.footage import DEPTH, Footage, Loose, Solid
+from carom.live.rigid_fit import wheel
 
 BLUE, RED, GREY, ARROW = (12, 66, 110), (190, 50, 15), (120, 128, 136), (200, 120, 0)  # viser's lights bleach what they fall on
 COLOURS = np.array([BLUE, (45, 110, 35), (95, 45, 130), (20, 115, 115), (115, 60, 45), (60, 90, 130)], np.uint8)
+LIT = (222, 123, 69)  # that red, for a mesh of its own: see `_own`
 SMOOTH = 60  # triangles: rounder than that is shaded round
 
 
@@ -42,7 +44,6 @@ class Stage:
         self.frame = scene.add_frame(root, show_axes=False, position=tuple(self.aside))
         self.batches = [self._batch(group) for group in _alike(footage.solids)]
         self.loose = [(number, self._loose(piece, number)) for number, piece in enumerate(footage.loose)]
-        self.fills = [(n, self._fill(piece, n)) for n, piece in enumerate(footage.loose) if footage.flat and _outlines(piece)]
         self.arrows = scene.add_arrows(
             f"{root}/forces",
             np.zeros((1, 2, 3), np.float32),
@@ -78,8 +79,13 @@ class Stage:
     def _loose(self, piece: Loose, number: int) -> Any:
         name, colour = f"{self.root}/loose-{number}", BLUE if piece.body >= 0 else GREY
         points = piece.points[0].astype(np.float32)
+        if self._filled(piece):
+            vertices, triangles = _bar(points)
+            return self.scene.add_mesh_simple(name, vertices, triangles, color=_own(piece.body), side="double", flat_shading=True)
         if piece.kind == "mesh":
-            return self.scene.add_mesh_simple(name, points, piece.triangles, color=colour, side="double", flat_shading=True)
+            return self.scene.add_mesh_simple(
+                name, points, piece.triangles, color=_own(piece.body), side="double", flat_shading=True
+            )
         if piece.kind == "dots":
             ball, faces = _ball()
             turns = np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1))
@@ -88,11 +94,11 @@ class Stage:
             return self.scene.add_batched_meshes_simple(name, ball, faces, turns, points, **look)
         return self.scene.add_line_segments(name, _segments(points), colour, thickness=0.008 * self.reach)
 
-    def _fill(self, piece: Loose, number: int) -> Any:
-        """What an outline in the plane encloses, as an elastic bar: so that a hand finds it, too."""
-        points, count = _around(piece.points[0]), piece.points.shape[1]
-        fan = np.array([(k, k + 1, count) for k in range(count - 1)])
-        return self.scene.add_mesh_simple(f"{self.root}/fill-{number}", points, fan, color=BLUE, opacity=0.3, side="double")
+    def _filled(self, piece: Loose) -> bool:
+        """Whether it is the outline of a body in the plane, as of an elastic bar: drawn as stiff ones are, and a hand finds it."""
+        ends = piece.points[0, [0, -1]]
+        closed = piece.kind == "line" and piece.points.shape[1] > 3 and np.allclose(ends[0], ends[1])
+        return self.footage.flat and piece.body >= 0 and closed
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -112,15 +118,14 @@ class Stage:
         for number, handle in self.loose:
             piece = footage.loose[number]
             points = ((1 - w) * piece.points[i] + w * piece.points[j]).astype(np.float32)
-            if piece.kind == "mesh":
-                handle.vertices = points
+            if piece.kind == "mesh" or self._filled(piece):
+                handle.vertices = points if piece.kind == "mesh" else _bar(points)[0]
+                if struck != self.struck and piece.body >= 0:
+                    handle.color = LIT if struck else _own(piece.body)
             elif piece.kind == "dots":
                 handle.batched_positions = points
             else:
                 handle.points = _segments(points)
-        for number, handle in self.fills:
-            points = footage.loose[number].points
-            handle.vertices = _around((1 - w) * points[i] + w * points[j])
         self.struck = struck
         self._show_forces(footage, now, forces)
 
@@ -163,9 +168,8 @@ class Stage:
         held = [(b.handle, b.bodies) for b in self.batches if b.bodies[0] >= 0]
         for number, handle in self.loose:
             piece = self.footage.loose[number]
-            if piece.body >= 0 and piece.kind in ("dots", "mesh"):
+            if piece.body >= 0 and (piece.kind in ("dots", "mesh") or self._filled(piece)):
                 held.append((handle, [piece.body] * piece.points.shape[1]))
-        held += [(handle, [self.footage.loose[number].body]) for number, handle in self.fills]
         for handle, bodies in held:
 
             @handle.on_drag
@@ -198,15 +202,19 @@ def _stacked(solids: list[Solid]) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([s.places for s in solids], axis=1), np.stack([s.turns for s in solids], axis=1)
 
 
-def _outlines(piece: Loose) -> bool:
-    """Whether it is a line that ends where it starts."""
-    ends = piece.points[0, [0, -1]]
-    return piece.kind == "line" and piece.body >= 0 and piece.points.shape[1] > 3 and np.allclose(ends[0], ends[1])
+def _own(body: int) -> tuple[int, int, int]:
+    """The colour of a mesh of its own, so that it looks as one of a batch does: viser takes the numbers of batches as amounts of
+    light, and others as what a screen is told."""
+    light = np.array(COLOURS[body % len(COLOURS)] if body >= 0 else GREY) / 255
+    red, green, blue = (round(255 * (12.92 * x if x <= 0.0031308 else 1.055 * x ** (1 / 2.4) - 0.055)) for x in light)  # sRGB
+    return red, green, blue
 
 
-def _around(points: np.ndarray) -> np.ndarray:
-    """An outline and its middle: the corners of a fan."""
-    return np.concatenate([points, points.mean(axis=0, keepdims=True)]).astype(np.float32)
+def _bar(outline: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A closed outline of the plane as a solid with some depth: its vertices, at any moment, and its triangles, always the same."""
+    middle = outline[:-1].mean(axis=0)
+    vertices, triangles = wheel(outline, middle, DEPTH * float(np.max(np.abs(outline - middle))))
+    return vertices.astype(np.float32), triangles
 
 
 def _segments(points: np.ndarray) -> np.ndarray:
