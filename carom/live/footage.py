@@ -139,10 +139,7 @@ class Footage:
             for a, b in zip(self.solids, rest.solids, strict=True)
         )
         loose = tuple(replace(a, points=join(a.points, b.points)) for a, b in zip(self.loose, rest.loose, strict=True))
-        curves = tuple(
-            Curves(a.title, np.concatenate([a.t, b.t]), {name: np.concatenate([a.lines[name], b.lines[name]]) for name in a.lines})
-            for a, b in zip(self.curves, rest.curves, strict=True)
-        )
+        curves = tuple(Curves(a.title, *_joined(a, b)) for a, b in zip(self.curves, rest.curves, strict=True))
         forces = Forces(*(np.concatenate([getattr(self.forces, n), getattr(rest.forces, n)]) for n in ("t", "points", "ends")))
         return replace(
             rest,
@@ -197,6 +194,12 @@ class Footage:
             hits=self.hits[:m],
             hit_names=self.hit_names[:m],
         )
+
+
+def _joined(a: Curves, b: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Curves one after the other; of the moment that both have, what the first knows: how deep contacts were before it."""
+    skip = int(len(b.t) > 1 and abs(a.t[-1] - b.t[0]) < 1e-12)
+    return np.concatenate([a.t, b.t[skip:]]), {name: np.concatenate([a.lines[name], b.lines[name][skip:]]) for name in a.lines}
 
 
 def _near(turn: np.ndarray, turns: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from carom.errors import CaromError
 from carom.live.footage import Footage
-from carom.live.knobs import SUITS, Knob
+from carom.live.knobs import SUITS, Knob, distinct
 from carom.live.player import HURRY, THRIFT, Player
 
 AHEAD = 1.0  # seconds of watching that are computed in advance
@@ -80,6 +80,10 @@ class Ground(ABC):
         """The methods that one may choose from; none where there is but one."""
 
     @abstractmethod
+    def _called(self, method: str, take: Any) -> str:
+        """What a take is called beside another one."""
+
+    @abstractmethod
     def model(self, values: dict[str, float] | None = None) -> Any:
         """The model with the knobs as they are."""
 
@@ -142,6 +146,8 @@ class Ground(ABC):
         while len(self.players) < len(self.takes):
             self.players.append(Player(self._seen(len(self.players)), speed, growing=True))
         self.players = self.players[: len(self.takes)]
+        for player, name in zip(self.players, distinct(map(self._called, names, self.takes)), strict=True):
+            player.name = name
         self.player.beside = self.players[1:]
         self._show()
         playing = self.player.playing  # as it is now: somebody may have pressed Play while this was computed

@@ -1,10 +1,11 @@
 """What can be turned while a model plays: its numbers with the ranges of their sliders, the methods that take it, its steps."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from carom.methods.capabilities import refusal
@@ -105,6 +106,22 @@ KNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "TimeDG": (TimeDG, "carom.TimeDG()"),
     "EventDriven": (EventDriven, "carom.EventDriven()"),
 }
+
+
+def called(methods: Mapping[str, Any], name: str) -> str:
+    """A method by its own name, also where it is the one that suits a model."""
+    if name != SUITS:
+        return name
+    same = (other for other, method in methods.items() if other != SUITS and eqx.tree_equal(method, methods[SUITS]) is True)
+    return next(same, type(methods[SUITS]).__name__)
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Names that tell apart what they name: the second of a name is another one."""
+    found: list[str] = []
+    for name in names:
+        found.append(f"{name} (again)" if name in found else name)
+    return tuple(found)
 
 
 def written(method: str) -> str:

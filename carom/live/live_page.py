@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.live.footage import Footage
 from carom.live.pacing import Pace, next_beat
 from carom.live.panel import Films, Panel
 from carom.live.player import ALL, Player
@@ -15,8 +16,9 @@ from carom.live.served import ServedPage
 from carom.live.stage import Stage
 
 CHARTS = 8  #  of the panel, a second
-FREE = 0.65  # of the width of a page: beside the panel,
-NARROW = 576  # if it has so many pixels
+PANEL = 350  # pixels of the width of a page that are the panel's,
+NARROW = 576  # if it has at least so many
+LETTER = 6.0  # pixels of a letter in the name above a stage
 FRONT, ASLANT = np.array([0.0, -1.05, 0.15]), np.array([0.8, -1.1, 0.6])  # from where one looks, by the size of what is seen
 SIDES = (-0.7, 0.3)  # where two stages stand, by their distance: the panel lies over the right of the page
 
@@ -101,30 +103,32 @@ class LivePage(ServedPage):
         if said.get("soft") == "1" and self.plain is None:
             self._dim()
 
-    def _set_stages(self) -> None:
-        """A stage for each player; a new one where other bodies have come."""
-        players = self.cast()
-        for i, player in enumerate(players):
-            if i < len(self.stages) and self.stages[i].knows(player.footage):
+    def _set_stages(self) -> list[tuple[Player, Footage]]:
+        """A stage for each player; a new one where other bodies have come. Returns what is to be seen on each: another thread may
+        give a player other footage at any moment, for which its stage is not made."""
+        scenes = [(player, player.footage) for player in self.cast()]
+        for i, (_, footage) in enumerate(scenes):
+            if i < len(self.stages) and self.stages[i].knows(footage):
                 continue
             aside = np.zeros(3)
             for old in self.stages[i : i + 1]:
                 aside = old.aside
                 old.remove()
-            self.stages[i : i + 1] = [Stage(self.server.scene, player.footage, f"/motion-{i}")]
+            self.stages[i : i + 1] = [Stage(self.server.scene, footage, f"/motion-{i}")]
             self.stages[i].aside = aside
             if self.drag is not None:
                 self.stages[i].on_drag(self.drag)
-        while len(self.stages) > len(players):
+        while len(self.stages) > len(scenes):
             self.stages.pop().remove()
         self._set_apart()
+        return scenes
 
     def _set_apart(self) -> None:
         """Two stages stand to the left and to the right of where one would stand, each with its name above it."""
         names = self.names()
         if names == self._named:
             return
-        low, high = self.player.footage.box()
+        low, high = self.player.footage.box(self.player.follow)
         wide, reach = float((high - low) @ np.abs(self._right)), self.stages[0].reach
         gap = 1.15 * wide + 0.5 * reach
         if self._named:
@@ -132,14 +136,16 @@ class LivePage(ServedPage):
         for stage, name, side in zip(self.stages, names, SIDES, strict=False):
             stage.aside = side * gap * self._right
             above = stage.aside + np.array([*(0.5 * (low + high))[:2], high[2] + 0.15 * reach])
-            self.server.scene.add_label(f"/names/{'left' if side < 0 else 'right'}", name, position=tuple(above))
+            self.server.scene.add_label(
+                f"/names/{'left' if side < 0 else 'right'}", name, position=tuple(above), anchor="bottom-center"
+            )
         if not names:
             self.stages[0].aside = np.zeros(3)
         elif not self._named:
             middle = 0.5 * (low + high) + 0.5 * sum(SIDES) * gap * self._right
             for client in self.server.get_clients().values():
                 with contextlib.suppress(AssertionError):  # it has not yet said where it looks from
-                    _step_back(client.camera, middle, gap + wide)
+                    _step_back(client.camera, middle, gap, wide, LETTER * max(map(len, names)))
         self._named = names
 
     # -- the clock ---------------------------------------------------------------------------------------------------
@@ -179,10 +185,10 @@ class LivePage(ServedPage):
         return charts
 
     def _draw(self) -> None:
-        self._set_stages()
+        scenes = self._set_stages()
         with self.server.atomic():
-            for player, stage in zip(self.cast(), self.stages, strict=False):
-                stage.draw(player.footage, player.now, player.struck, self.panel.forces)
+            for (player, footage), stage in zip(scenes, self.stages, strict=True):
+                stage.draw(footage, player.now, player.struck, self.panel.forces)
             self._follow()
         self.frames += 1
 
@@ -208,15 +214,20 @@ class LivePage(ServedPage):
         return f"<a live page of {self.player.footage.name!r}: {self.address}>"
 
 
-def _step_back(camera: Any, middle: np.ndarray, wide: float) -> None:
-    """So far that so much is seen beside the panel, with `middle` in the middle of that; who stands far enough stays there."""
+def _step_back(camera: Any, middle: np.ndarray, gap: float, wide: float, letters: float) -> None:
+    """So far that two stages `gap` apart, each so `wide` and with a name of so many pixels above it, are seen beside the panel,
+    with `middle` in the middle of that; who stands far enough stays there."""
     there, eye = np.asarray(camera.look_at), np.asarray(camera.position)
-    free = FREE if camera.image_width >= NARROW else 1.0  # where the page is narrow the panel lies below
-    all_of_it = lambda away: 2 * away * np.tan(camera.fov / 2) * camera.image_width / max(camera.image_height, 1)  # noqa: E731
+    width = max(int(camera.image_width), 1)
+    free = max(width - PANEL, 0.4 * width) if width >= NARROW else width  # where the page is narrow the panel lies below
+    all_of_it = lambda away: 2 * away * np.tan(camera.fov / 2) * width / max(camera.image_height, 1)  # noqa: E731
     away = float(np.linalg.norm(eye - there))
-    far = max(away, away * wide / (free * all_of_it(away)))
+    needed = max(
+        1.08 * (gap + wide) / free, gap / max(free - letters, 0.25 * free)
+    )  # of the length in which things are measured, a pixel
+    far = max(away, away * needed * width / all_of_it(away))
     ahead = (there - eye) / away
     right = np.cross(ahead, camera.up_direction)
     right = right / max(float(np.linalg.norm(right)), 1e-12)
-    aim = there + right * (float((middle - there) @ right) + 0.5 * (1 - free) * all_of_it(far))
+    aim = there + right * (float((middle - there) @ right) + 0.5 * (1 - free / width) * all_of_it(far))
     camera.position, camera.look_at = aim - far * ahead, aim

@@ -11,16 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from carom.errors import CaromError
-from carom.live.footage import CURVE_POINTS, Curves
+from carom.live.chart import Chart
 from carom.live.player import ALL, SPEEDS, Player
-from carom.report.plots import envelope
 
 NOBODY, EVERYTHING = "nothing", "everything"
 FEW = 200  # bodies to choose from
-STROKES = ("#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#777777")
-NOW = "#d9480f"
-STEADY = 1e-3  # of its value: what changes by less is drawn by its change, or every number at the axis would be the same
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Films(Protocol):
@@ -59,9 +54,7 @@ class Panel:
         with gui.add_folder("view", order=3):
             self._view_controls()
         self.folder = gui.add_folder("curves", order=4)
-        self.charts: list[tuple[int, Any]] = []
-        with self.folder:
-            self.charts = [(i, self._chart(curves)) for i, curves in enumerate(player.footage.curves)]
+        self.charts = [Chart(gui, self.folder, curves, i, marked=True) for i, curves in enumerate(player.footage.curves)]
         self._commands()
 
     # -- what there is -----------------------------------------------------------------------------------------------
@@ -94,21 +87,6 @@ class Panel:
         gui.add_button("Picture").on_click(_picture)
         if self.films is not None:
             gui.add_button("Film").on_click(self._film)
-
-    def _chart(self, curves: Curves) -> Any:
-        title, t, lines = readable(curves)
-        series: list[dict[str, Any]] = [{"label": "t"}]
-        for k, name in enumerate(lines):
-            series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
-        series.append({"label": "now", "stroke": NOW, "width": 2, "points": {"show": True, "size": 9, "fill": NOW}})
-        return self.gui.add_uplot(
-            (t, *lines.values(), _marked(t, lines, t[0])),
-            tuple(series),
-            title=title,
-            scales=scales_of(lines),
-            legend={"show": len(lines) > 1},
-            aspect=1.9,
-        )
 
     def _commands(self) -> None:
         act = {
@@ -166,60 +144,14 @@ class Panel:
         text = f"{note}t = {player.now:.4f}{' (computing …)' if computing else ''}\n{player.words()}"
         if self.status.value != text:
             self.status.value = text
-        for i, chart in self.charts:
-            title, t, lines = readable(player.footage.curves[i])
-            scales = scales_of(lines)
-            if chart.scales != scales:
-                chart.scales = scales
-            if chart.title != title:
-                chart.title = title
-            chart.data = (t, *lines.values(), _marked(t, lines, player.now))
+        for chart, curves in zip(self.charts, player.footage.curves, strict=True):
+            chart.show(curves, player.now)
 
 
 def film_words(done: int, count: int, seconds: float) -> str:
     """How far a film is, how fast, and how long it will take."""
     rate = done / max(seconds, 1e-9)
     return f"is being drawn: {100 * done / count:.0f} %, {rate:.0f} pictures/s, {(count - done) / rate:.0f} s left"
-
-
-def thinned(curves: Curves) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """At most so many points, the same times for all lines; the extremes of the first stay."""
-    t = curves.t
-    if len(t) > CURVE_POINTS:
-        first = next(iter(curves.lines.values()))
-        kept = np.unique(np.searchsorted(t, envelope(t, first, CURVE_POINTS // 2)[0]).clip(0, len(t) - 1))
-        return t[kept], {name: y[kept] for name, y in curves.lines.items()}
-    return (t, dict(curves.lines)) if len(t) > 1 else (np.repeat(t, 2), {n: np.repeat(y, 2) for n, y in curves.lines.items()})
-
-
-def readable(curves: Curves) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
-    """What is written above a chart, and what is drawn: lines that hardly leave the value at which all of them start (an energy
-    that is conserved) by how far they do, in powers of ten."""
-    t, lines = thinned(curves)
-    first = float(next(iter(lines.values()))[0])
-    away = max(float(np.max(np.abs(y - first))) for y in lines.values())
-    if not 0 < away < STEADY * abs(first):
-        return (curves.title if away else f"{curves.title} = {first:.6g}"), t, lines
-    power = int(np.floor(np.log10(away)))
-    title = f"{curves.title}: change from {first:.4g}, in 10{str(power).translate(RAISED)}"
-    return title, t, {name: (y - first) / 10.0**power for name, y in lines.items()}
-
-
-def scales_of(lines: dict[str, np.ndarray]) -> dict[str, Any]:
-    """All that the lines reach, and a little more; a curve that is constant to rounding is drawn as one."""
-    every = np.concatenate(list(lines.values()))
-    every = every[np.isfinite(every)] if np.any(np.isfinite(every)) else np.zeros(1)
-    low, high = float(every.min()), float(every.max())
-    room = max(0.08 * (high - low), 1e-6 * max(abs(low), abs(high)), 1e-12)
-    return {"x": {"time": False}, "y": {"range": (low - room, high + room)}}
-
-
-def _marked(t: np.ndarray, lines: dict[str, np.ndarray], now: float) -> np.ndarray:
-    """A dot on the first line at the present moment."""
-    mark = np.full(len(t), np.nan)
-    i = int(np.clip(np.searchsorted(t, now), 0, len(t) - 1))
-    mark[i] = next(iter(lines.values()))[i]
-    return mark
 
 
 def _picture(event: Any) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from carom.live.chart import Chart
 from carom.live.footage import Curves
 from carom.live.ground import Ground
 from carom.live.knobs import STEPS, SUITS, Knob
 from carom.live.live_page import LivePage
-from carom.live.panel import STROKES, by_hand, readable, scales_of
+from carom.live.panel import by_hand
+from carom.live.player import Player
 
 NONE = "none"
 
@@ -27,7 +29,7 @@ class PlayPage:
         title = f"carom play {ground.name}"
         self.page = LivePage(ground.player, title=title, host=host, port=port, films=ground.film, plain=plain)
         self.page.cast = lambda: ground.players
-        self.page.names = lambda: names_of_both(ground) if len(ground.players) > 1 else ()
+        self.page.names = lambda: names_of(ground.players)
         self.page.panel.busy = lambda: ground.busy
         self.page.drag = ground.pull
         for stage in self.page.stages:
@@ -35,8 +37,8 @@ class PlayPage:
         self.sliders: dict[str, Any] = {}
         self._hands = ThreadPoolExecutor(1, thread_name_prefix="carom knobs")  # one: what comes last is done last
         self._wishes: dict[str, Any] = {}
-        self._chart: Any = None
-        self._names: tuple[str, ...] = ()
+        self._chart: Chart | None = None  # of both energies
+        self._drawn: tuple[Any, ...] = ()
         gui = self.page.server.gui
         with gui.add_folder("play", order=2):
             self._controls(gui)
@@ -116,24 +118,14 @@ class PlayPage:
             if self.both.visible:
                 self.both.visible = False
             return
-        both = energies(self.ground)
-        title, t, lines = readable(both)
+        both = energies(players)
         if not self.both.visible:
             self.both.visible = True
-        if self._names != tuple(lines):  # other methods
-            self._names = tuple(lines)
-            if self._chart is not None:
-                self._chart.remove()
-            series: list[Any] = [{"label": "t"}]
-            series += [{"label": name, "stroke": STROKES[k], "width": 1.5} for k, name in enumerate(lines)]
-            look: dict[str, Any] = {"title": title, "scales": scales_of(lines), "aspect": 1.7}
-            with self.both:
-                self._chart = self.page.server.gui.add_uplot((t, *lines.values()), tuple(series), **look)
-            self._drawn = len(both.t)
-        elif len(both.t) != self._drawn:
-            self._drawn = len(both.t)
-            self._chart.title, self._chart.scales = title, scales_of(lines)
-            self._chart.data = (t, *lines.values())
+        if self._chart is None:
+            self._chart = Chart(self.page.server.gui, self.both, both, 0, aspect=1.7)
+        elif self._drawn != (len(both.t), *both.lines):
+            self._chart.show(both, 0.0)
+        self._drawn = (len(both.t), *both.lines)
 
     def _save(self, event: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -171,18 +163,18 @@ class PlayPage:
         self.close()
 
 
-def names_of_both(ground: Ground) -> tuple[str, str]:
-    """What the two takes that are side by side are called."""
-    return ground.method, f"{ground.other} (again)" if ground.other == ground.method else str(ground.other)
+def names_of(players: list[Player]) -> tuple[str, ...]:
+    """What those that are side by side are called."""
+    return tuple(player.name for player in players) if len(players) > 1 else ()
 
 
-def energies(ground: Ground) -> Curves:
-    """The energies of two takes at the times of the first."""
-    one, two = (player.footage.curves[0] for player in ground.players[:2])
+def energies(players: list[Player]) -> Curves:
+    """The energies of two at the times of the first."""
+    one, two = (player.footage.curves[0] for player in players[:2])
     both = slice(*np.searchsorted(one.t, [two.t[0] - 1e-12, two.t[-1] + 1e-12]))  # what there is of both
     both = both if both.stop > both.start else slice(0, 1)
     y = np.interp(one.t[both], two.t, two.lines["energy"])
-    return Curves("energy of both", one.t[both], dict(zip(names_of_both(ground), (one.lines["energy"][both], y), strict=True)))
+    return Curves("energy of both", one.t[both], dict(zip(names_of(players), (one.lines["energy"][both], y), strict=True)))
 
 
 def _send(event: Any, name: str, content: bytes) -> None:

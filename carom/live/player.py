@@ -29,6 +29,7 @@ class Player:
     playing: bool = field(default=False, init=False)
     follow: int | None = None  #           the body that the view goes with, or ALL
     growing: bool = False  #               more footage is on its way: the end is not the end
+    name: str = ""  #                      what it is called beside another one
     thrift: float = field(default=THRIFT, init=False)
     beside: "list[Player]" = field(default_factory=list, init=False, repr=False)  # those that show the same moments of other runs
     _glow: float = field(default=0.0, init=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from carom.live.ground import Ground
-from carom.live.knobs import methods_for, written
+from carom.live.knobs import called, methods_for, written
 from carom.live.take import Take
 from carom.live.turned import ModelKnobs
 from carom.models.model import Model
@@ -27,6 +27,9 @@ class Playground(ModelKnobs, Ground):
     @property
     def choices(self) -> tuple[str, ...]:
         return tuple(self.methods)
+
+    def _called(self, method: str, take: Take) -> str:
+        return called(self.methods, method)
 
     def turn(self, knob: str, value: float) -> None:
         with self.lock:

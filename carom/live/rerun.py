@@ -13,7 +13,7 @@ from carom.calls import nearest
 from carom.drawing import film_of_run
 from carom.errors import CaromError, InputError
 from carom.live.gesture import Gesture, pulled_model, pulled_world
-from carom.live.knobs import STEPS, SUITS, Knob, methods_for
+from carom.live.knobs import STEPS, SUITS, Knob, called, distinct, methods_for
 from carom.live.turned import ModelKnobs, WorldKnobs
 from carom.live.world_ground import BESIDE
 from carom.live.world_parts import SHAPES, Addition, above, place, usual
@@ -171,12 +171,16 @@ class Rerun(ABC):
         self.run, self.beside = self.solve(self.method), None if self.other is None else self.solve(self.other)
         self.seconds = time.monotonic() - clock
 
+    @abstractmethod
+    def _called(self, method: str, run: Any) -> str:
+        """What a run is called beside another one."""
+
     def _with_the_other(self, found: Contents, energy: Callable[[Any], np.ndarray]) -> Contents:
         """The energy of the second method beside that of the first."""
         if self.beside is not None:
             series = found.data["panels"][0]["series"]
-            series[0]["name"] = self.method
-            series.insert(1, curve(self.beside.t, energy(self.beside), str(self.other)))
+            series[0]["name"], name = distinct((self._called(self.method, self.run), self._called(str(self.other), self.beside)))
+            series.insert(1, curve(self.beside.t, energy(self.beside), name))
         return found
 
 
@@ -197,6 +201,9 @@ class ModelRerun(ModelKnobs, Rerun):
     @property
     def dt(self) -> float:
         return self.run.dt / self.pace
+
+    def _called(self, method: str, run: Solution) -> str:
+        return called(self.methods, method)
 
     def solve(self, method: str) -> Solution:
         model = self.model()
@@ -245,6 +252,9 @@ class WorldRerun(WorldKnobs, Rerun):
         scene, state = self.model().world.scene()
         addition = Addition(f"added {len(self.added) + 1}", shape, size, self.density, above(scene, state, size))
         self.added = (*self.added, addition)
+
+    def _called(self, method: str, run: WorldRun) -> str:
+        return f"dt = {run.dt:g}"
 
     def solve(self, method: str) -> WorldRun:
         model, share, clock = self.model(), self.pace * BESIDE[method], time.monotonic()

@@ -49,6 +49,9 @@ class WorldGround(WorldKnobs, Ground):
     def choices(self) -> tuple[str, ...]:
         return ()
 
+    def _called(self, method: str, take: WorldTake) -> str:
+        return f"dt = {take.dt:g}"
+
     def _take(self, method: str) -> WorldTake:
         model = self.model()
         self._count = len(model.world.bodies)

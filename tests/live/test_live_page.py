@@ -26,7 +26,7 @@ import viser
 from viser._messages import GuiUpdateMessage
 
 from carom.live import gate
-from carom.live.live_page import LivePage
+from carom.live.live_page import LETTER, PANEL, LivePage
 from carom.live.panel import Panel, film_words
 from carom.live.play_page import PlayPage
 from carom.live.playground import Playground
@@ -358,11 +358,11 @@ def test_two_that_are_side_by_side_are_in_view(browser):
         button(browser, "Pause")
         until(lambda: not any(player.playing for player in ground.players))
         assert ground.players[1].now == ground.player.now > 1.0
-        panel = browser.run("document.querySelector('textarea').getBoundingClientRect().left")
         for i, player in enumerate(ground.players):
             x, _ = on_screen(page, player.footage.centre(0, player.now), i)
-            assert 0 < x < panel, (i, x, panel)
-        assert page.names() == ("what suits it", "VariationalCollision, trapezoidal") and fresh.both.visible
+            name = 0.5 * LETTER * len(page.names()[i])  # half of it to each side of what is followed
+            assert name < x < 900 - PANEL + 15 - name, (i, x, name)  # the panel is a little narrower than is reckoned with
+        assert page.names() == ("VariationalCollision, order 4", "VariationalCollision, trapezoidal") and fresh.both.visible
         ground.choose(other=None)
         until(lambda: len(page.stages) == 1 and page.stages[0].aside[0] == 0.0 and not fresh.both.visible)
         assert not page.trouble
@@ -374,24 +374,3 @@ def test_a_notebook_needs_no_server():
     cell = widget._repr_html_()
     assert cell.startswith("<iframe") and "allow-same-origin" not in cell and "http://" not in cell.split("srcdoc")[0]
     assert cell.count("<script") == 0 and "&lt;script" in cell  # all of the page is inside the attribute
-
-
-@needs_browser
-def test_an_elastic_bar_is_seen_whole_and_dragged(browser):
-    """Its outline moves by itself, point by point; what it encloses can be taken hold of. Bars that hardly move fill their page."""
-    with PlayPage(Playground("bars", carom.models.bars), plain=True) as played:
-        ground, page = played.ground, played.page
-        visit(browser, page, width=900)
-        browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
-        until(lambda: ground.player.end > 0.1)
-        outline = ground.player.footage.loose[0].points[0]
-        ends = [on_screen(page, outline[k])[0] for k in (np.argmin(outline[:, 0]), np.argmax(outline[:, 0]))]
-        assert ends[1] - ends[0] > 90  # pixels, of one of two bars in 900, a third of which are the panel's
-        before = ground.player.footage.centre(0, ground.player.now)[0]
-        x, y = grab(browser, page, ground, rise=30.0)
-        for k in range(1, 11):
-            browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x - 8 * k, y=y, button="left", buttons=1)
-        until(lambda: ground.player.footage.centre(0, ground.player.now)[0] < before - 0.05)  # against its speed
-        browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x - 80, y=y, button="left", buttons=0, clickCount=1)
-        until(lambda: ground.hand is None)
-        assert not page.trouble

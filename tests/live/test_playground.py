@@ -1,6 +1,8 @@
 """`carom play` without a page: it computes ahead of the clock, knobs change the motion, a hand pulls, a script makes it again."""
 
+import contextlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +10,9 @@ from watcher import watch
 
 import carom
 from carom.drawing import picture
+from carom.live.chart import Chart, readable
 from carom.live.footage import Curves, Footage
 from carom.live.knobs import SUITS, arguments_of, knobs_of, methods_for
-from carom.live.panel import readable
 from carom.live.play_page import energies
 from carom.live.playground import Playground
 from carom.live.take import HAND, HELD
@@ -83,7 +85,7 @@ def test_a_hand_holds_a_body_where_it_is(ground):
 def test_two_methods_start_alike_and_show_both_energies(ground):
     ground.choose(other="VariationalCollision, trapezoidal")
     watch(ground, 2.0, each=0.1)
-    both = energies(ground)
+    both = energies(ground.players)
     one, two = both.lines.values()
     assert len(ground.players) == 2 and one[0] == two[0] and len(both.lines) == 2
     assert np.max(np.abs(one - one[0])) < 1e-9 < 1e-6 < np.max(np.abs(two - two[0]))  # order 4 is exact here, order 2 is not
@@ -96,9 +98,36 @@ def test_a_chart_of_what_hardly_changes_shows_the_change():
     title, _, drawn = readable(Curves("energy", t, lines))
     assert title == "energy: change from 8, in 10⁻⁹" and np.array_equal(drawn["one"], np.zeros(5))
     assert np.allclose(drawn["two"], np.array([0.0, 1.0, -2.5, 0.0, 1.0]) * 2.0**-30 / 1e-9, rtol=1e-12)
-    assert readable(Curves("energy", t, {"one": lines["one"]}))[0] == "energy = 8"
+    title, _, drawn = readable(Curves("energy", t, {"one": lines["one"]}))
+    assert title == "energy: no change from 8" and not np.any(drawn["one"])
     title, _, drawn = readable(Curves("height", t, {"z": 1.0 + t}))  # control: what changes is drawn as it is
     assert title == "height" and np.array_equal(drawn["z"], 1.0 + t)
+
+
+def test_numbers_at_the_axis_are_read():
+    """A depth of 1e-7 had three zeros beside it, and −0.005 lost its sign at the edge of the panel."""
+    t = np.linspace(0.0, 1.0, 5)
+    title, _, drawn = readable(Curves("depth", t, {"depth": 3e-7 * t}))
+    assert title == "depth, in 10⁻⁷" and np.allclose(drawn["depth"], 3 * t, rtol=1e-12)
+    title, _, drawn = readable(Curves("momentum", t, {"x": 0.005 - 0.01 * t, "y": 0.0 * t}))
+    assert title == "momentum, in 10⁻³" and np.allclose(drawn["x"], 5 - 10 * t, rtol=1e-12) and not np.any(drawn["y"])
+    assert readable(Curves("force", t, {"x": 2e5 * t}))[0] == "force, in 10⁵"
+    assert readable(Curves("height", t, {"z": 9.0 * t}))[0] == "height"  # control: what can be read stays
+
+
+def test_a_chart_that_grows_is_not_made_anew():
+    """Whenever its scale was sent, viser made a chart anew: it blinked, and later ended at a time that nobody had computed."""
+    made: list[SimpleNamespace] = []
+    gui = SimpleNamespace(add_uplot=lambda data, series, **look: made.append(SimpleNamespace(data=data, **look)) or made[-1])
+    t = np.linspace(0.0, 1.0, 101)
+    of = lambda k: Curves("energy", t[:k], {"energy": 1.0 + t[:k]})  # noqa: E731
+    chart = Chart(gui, contextlib.nullcontext(), of(10), 0, marked=True)
+    for k in (20, 50, 101):
+        chart.show(of(k), 0.05)
+    assert len(made) == 1 and made[0].data[0][-1] == 1.0 and np.nanmax(made[0].data[2]) == 1.05 and "y" not in made[0].scales
+    made[0].remove = lambda: made.pop(0)
+    chart.show(Curves("energy", t, {"energy": np.ones(101)}), 0.0)  # control: another title is another chart
+    assert len(made) == 1 and made[0].title == "energy: no change from 1" and made[0].scales["y"] == {"range": (-1.0, 1.0)}
 
 
 def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
@@ -255,4 +284,4 @@ def test_two_side_by_side_show_the_same_moment_whatever_is_done_with_one(ground)
     first.scrub(0.0)
     second.go_with(first, 0.1)
     assert second.now == 0.0 and not second.playing
-    assert len(energies(ground).t) < len(first.footage.curves[0].t)  # of both, where there is something of both
+    assert len(energies(ground.players).t) < len(first.footage.curves[0].t)  # of both, where there is something of both

@@ -65,7 +65,9 @@ def test_energies_of_two_methods(ball):
     assert len(ball.contents().data["panels"][0]["series"]) == 1
     assert ball.choose(other="MoreauJean") and ball.beside is not None
     names = [series["name"] for series in ball.contents().data["panels"][0]["series"]]
-    assert names == [SUITS, "MoreauJean"]
+    assert names == ["VariationalCollision, order 4", "MoreauJean"]  # what suits the ball, by its name
+    assert ball.choose(other=SUITS)
+    assert ball.contents().data["panels"][0]["series"][1]["name"] == "VariationalCollision, order 4 (again)"
     assert ball.choose(other=None) and ball.beside is None
 
 

@@ -71,6 +71,19 @@ def test_curves_of_energy_depth_and_momentum():
     assert np.array_equal(depth.lines["depth"], since) and max(since) > 0 and len(depth.t) == len(energy.t) == len(momentum.t)
 
 
+def test_what_is_computed_in_parts_has_the_curves_of_the_whole():
+    """The depth was zero wherever a part began: nobody knows there how deep contacts were in the step before."""
+    run = tumbling().solve(num_steps=60)
+    run = replace(run, deepest=-1e-6 * (1.0 + np.random.default_rng(0).random(60)))
+    whole, k = of_world(run), 25
+    late = of_world(run).since(k)
+    late = replace(late, curves=tuple(replace(c, lines={n: np.r_[0.0, y[1:]] for n, y in c.lines.items()}) for c in late.curves))
+    assert late.curves[1].lines["depth"][0] == 0.0 < whole.curves[1].lines["depth"][k]  # control
+    joined = whole.until(float(run.t[k])).followed_by(late)
+    for a, b in zip(joined.curves, whole.curves, strict=True):
+        assert np.array_equal(a.t, b.t) and all(np.array_equal(a.lines[n], b.lines[n]) for n in b.lines)
+
+
 def test_a_round_body_is_painted_all_over_and_once():
     footage = of_world(standing(one_ball().world))
     halves = [s for s in footage.solids if s.body == 0]
