@@ -4,11 +4,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from carom.live.footage import Footage
+from carom.live.outlook import Outlook, balls, step_back
 from carom.live.pacing import Pace, next_beat
 from carom.live.panel import Films, Panel
 from carom.live.player import ALL, Player
@@ -16,8 +16,6 @@ from carom.live.served import ServedPage
 from carom.live.stage import Stage
 
 CHARTS = 8  #  of the panel, a second
-PANEL = 350  # pixels of the width of a page that are the panel's,
-NARROW = 576  # if it has at least so many
 LETTER = 6.0  # pixels of a letter in the name above a stage
 FRONT, ASLANT = np.array([0.0, -1.05, 0.15]), np.array([0.8, -1.1, 0.6])  # from where one looks, by the size of what is seen
 SIDES = (-0.7, 0.3)  # where two stages stand, by their distance: the panel lies over the right of the page
@@ -50,6 +48,8 @@ class LivePage(ServedPage):
         self.names: Callable[[], tuple[str, ...]] = tuple  #        and what they are then called
         self._named: tuple[str, ...] = ()
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
+        self.held: Callable[[], bool] = lambda: False  # a hand has taken hold of a body
+        self.outlook = Outlook()
         self.stages: list[Stage] = []
         self._set_stages()
         self.panel = Panel(self.server.gui, player, films)
@@ -74,6 +74,7 @@ class LivePage(ServedPage):
         middle = middle + 0.15 * away * self._right  # the panel lies over the right of the page
         camera = self.server.initial_camera
         camera.look_at, camera.position, camera.up = tuple(middle), tuple(middle + away * side), (0.0, 0.0, 1.0)
+        self.outlook.home = (middle, middle + away * side)
         camera.near, camera.far = 1e-3 * away, 1e3 * away
 
     @property
@@ -143,9 +144,10 @@ class LivePage(ServedPage):
             self.stages[0].aside = np.zeros(3)
         elif not self._named:
             middle = 0.5 * (low + high) + 0.5 * sum(SIDES) * gap * self._right
-            for client in self.server.get_clients().values():
+            for number, client in self.server.get_clients().items():
                 with contextlib.suppress(AssertionError):  # it has not yet said where it looks from
-                    _step_back(client.camera, middle, gap, wide, LETTER * max(map(len, names)))
+                    step_back(client.camera, middle, gap, wide, LETTER * max(map(len, names)))
+                    self.outlook.keep(number, client.camera)
         self._named = names
 
     # -- the clock ---------------------------------------------------------------------------------------------------
@@ -179,10 +181,22 @@ class LivePage(ServedPage):
         self._draw()
         if now - charts > max(1 / CHARTS, 4 / self.pace.rate):
             self.panel.show()
+            self._keep_in_sight()
             self._number.content = f'<i data-carom-frame="{self.frames}"></i>'
             self.pace.sent(self.frames)
             return now
         return charts
+
+    def _keep_in_sight(self) -> None:
+        """What plays does not leave the picture of those who have not chosen another one."""
+        if not self.player.playing or self.held():
+            return
+        seen = [
+            (centres + np.asarray(stage.frame.position), radii)
+            for player, stage in zip(self.cast(), self.stages, strict=False)
+            for centres, radii in [balls(player.footage, player.now)]
+        ]
+        self.outlook.look(self.server.get_clients(), *(np.concatenate(every) for every in zip(*seen, strict=True)))
 
     def _draw(self) -> None:
         scenes = self._set_stages()
@@ -212,22 +226,3 @@ class LivePage(ServedPage):
 
     def __repr__(self) -> str:
         return f"<a live page of {self.player.footage.name!r}: {self.address}>"
-
-
-def _step_back(camera: Any, middle: np.ndarray, gap: float, wide: float, letters: float) -> None:
-    """So far that two stages `gap` apart, each so `wide` and with a name of so many pixels above it, are seen beside the panel,
-    with `middle` in the middle of that; who stands far enough stays there."""
-    there, eye = np.asarray(camera.look_at), np.asarray(camera.position)
-    width = max(int(camera.image_width), 1)
-    free = max(width - PANEL, 0.4 * width) if width >= NARROW else width  # where the page is narrow the panel lies below
-    all_of_it = lambda away: 2 * away * np.tan(camera.fov / 2) * width / max(camera.image_height, 1)  # noqa: E731
-    away = float(np.linalg.norm(eye - there))
-    needed = max(
-        1.08 * (gap + wide) / free, gap / max(free - letters, 0.25 * free)
-    )  # of the length in which things are measured, a pixel
-    far = max(away, away * needed * width / all_of_it(away))
-    ahead = (there - eye) / away
-    right = np.cross(ahead, camera.up_direction)
-    right = right / max(float(np.linalg.norm(right)), 1e-12)
-    aim = there + right * (float((middle - there) @ right) + 0.5 * (1 - free / width) * all_of_it(far))
-    camera.position, camera.look_at = aim - far * ahead, aim

@@ -32,6 +32,7 @@ class PlayPage:
         self.page.names = lambda: names_of(ground.players)
         self.page.panel.busy = lambda: ground.busy
         self.page.drag = ground.pull
+        self.page.held = lambda: ground.hand is not None
         for stage in self.page.stages:
             stage.on_drag(ground.pull)
         self.sliders: dict[str, Any] = {}

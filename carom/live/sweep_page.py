@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from carom.errors import InputError
+from carom.live.outlook import NARROW
 from carom.live.served import ServedPage
 
 GOOD = ("ok", "impacts_reached")
@@ -66,6 +67,7 @@ class SweepPage(ServedPage):
         self.bar = gui.add_progress_bar(0.0, order=1)
         self.choice: Any = None
         self.table = gui.add_html("", order=3)
+        self.server.on_client_connect(self._come)
         scene = self.server.scene  # soft light: colours mean something here
         scene.configure_default_lights(enabled=False)
         scene.configure_environment_map(hdri=None)
@@ -145,9 +147,19 @@ class SweepPage(ServedPage):
         )
         self._name_axes(rows, columns)
         middle, away = np.array([0.5 * columns, 0.5 * rows, 0.0]), 1.6 * max(rows, columns, 3)
+        self._seen = middle, away * np.array([0.0, -0.6, 0.85]), away * np.array([0.2, 0.0, 0.0])
+        there, back, aside = self._seen
         camera = self.server.initial_camera
-        camera.look_at, camera.up = tuple(middle + away * np.array([0.2, 0.0, 0.0])), (0.0, 0.0, 1.0)
-        camera.position = tuple(middle + away * np.array([0.2, -0.6, 0.85]))
+        camera.look_at, camera.up = tuple(there + aside), (0.0, 0.0, 1.0)  # the panel lies over the right of the page
+        camera.position = tuple(there + aside + back)
+        for client in self.server.get_clients().values():
+            self._come(client)
+
+    def _come(self, client: Any) -> None:
+        """Who looks through a narrow page has the panel below: all of the map is in the middle, and a little smaller."""
+        if self.map is not None and client.camera.image_width < NARROW:
+            there, back, _ = self._seen
+            client.camera.position, client.camera.look_at = there + 1.3 * back, there
 
     def _name_axes(self, rows: int, columns: int) -> None:
         assert self.map is not None
@@ -157,9 +169,10 @@ class SweepPage(ServedPage):
         across = told[:1] if len(names) == 1 else told[1:]
         along = told[:1] if len(names) > 1 else []
         self.sides = f"to the right: {', '.join(across)}" + (f"\naway from you: {along[0]}" if along else "")
-        self.server.scene.add_label("/map/across", ", ".join(across), position=(0.5 * columns, -1.2, 0.0))
+        middle = 0.5 * (columns - 1)
+        self.server.scene.add_label("/map/across", ", ".join(across), position=(middle, -1.0, 0.0), anchor="top-center")
         for text in along:
-            self.server.scene.add_label("/map/along", text, position=(-1.0, rows + 0.5, 0.0))
+            self.server.scene.add_label("/map/along", text, position=(middle, rows, 0.0), anchor="bottom-center")
 
     def _draw(self) -> None:
         """One message for all columns."""
@@ -170,9 +183,23 @@ class SweepPage(ServedPage):
         with self.server.atomic():
             self.columns.batched_scales = scales
             self.columns.batched_colors = colours
-        self.status.value = f"{self.words()}\n{self.sides}"
+        self.status.value = "\n".join(filter(None, [self.words(), self.sides, legend(self.map, self.shown)]))
         self.bar.value = 100.0 * float(np.mean(self.map.done))
         self.table.content = table(self.map, self.shown)
+
+
+def measured(here: Map, values: np.ndarray) -> np.ndarray:
+    """Which points came to their end and have a number."""
+    return here.done & np.isin(here.status, GOOD) & np.isfinite(values)
+
+
+def legend(here: Map, shown: str) -> str:
+    """What the columns say: from what number on they are low and dark, and up to which high and bright."""
+    values = here.numbers.get(shown, np.zeros(0))
+    if not len(values) or not np.any(good := measured(here, values)):
+        return ""
+    low, high = float(values[good].min()), float(values[good].max())
+    return f"{shown}: {low:.3g} (dark) … {high:.3g} (bright)" if high > low else f"{shown}: {low:.3g} everywhere"
 
 
 def painted(here: Map, shown: str) -> tuple[np.ndarray, np.ndarray]:
@@ -182,7 +209,7 @@ def painted(here: Map, shown: str) -> tuple[np.ndarray, np.ndarray]:
     colours = np.tile(np.array(WAITING, np.uint8), (len(here.done), 1))
     heights = np.full(len(here.done), 0.02)
     values = here.numbers.get(shown, np.full(len(here.done), np.nan))
-    good = here.done & np.isin(here.status, GOOD) & np.isfinite(values)
+    good = measured(here, values)
     if np.any(good):
         low, high = float(values[good].min()), float(values[good].max())
         share = (values[good] - low) / (high - low) if high > low else np.full(int(np.sum(good)), 0.5)

@@ -14,6 +14,7 @@ from carom.models.world_model import WorldModel
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
+from carom.live.outlook import excess
 from carom.live.play_page import PlayPage
 from carom.live.sweep_page import Map, SweepPage
 from carom.live.world_ground import WorldGround
@@ -209,3 +210,6 @@ def test_a_sweep_can_be_read_on_a_phone(browser):
             visit(browser, page, dark=dark, width=PHONE, height=800, ready="[data-carom-done]")
             browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{'dark' if dark else 'light'}'")
             assert pale(browser)[1] == [] and browser.run("document.documentElement.scrollWidth") <= PHONE
+            camera = max(page.server.get_clients().items())[1].camera
+            tops = page.places + np.array([0.0, 0.0, page.high])
+            until(lambda one=camera, all_=tops: excess(one, all_, np.full(len(all_), 0.5)) < 1)  # the whole map is seen

@@ -26,7 +26,8 @@ import viser
 from viser._messages import GuiUpdateMessage
 
 from carom.live import gate
-from carom.live.live_page import LETTER, PANEL, LivePage
+from carom.live.live_page import LETTER, LivePage
+from carom.live.outlook import PANEL
 from carom.live.panel import Panel, film_words
 from carom.live.play_page import PlayPage
 from carom.live.playground import Playground

@@ -16,7 +16,7 @@ from carom.cli.watching import _watch
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
 from carom.live.served import ServedPage
-from carom.live.sweep_page import FAILED, WAITING, Map, SweepPage, painted, table
+from carom.live.sweep_page import FAILED, WAITING, Map, SweepPage, legend, painted, table
 from carom.live.watched import WatchedRun, WorldWork
 
 GRID = {"gravity": [1.0, 5.0, 9.0], "restitution": [0.5, 1.0, 2.0]}  # a restitution of 2 is refused
@@ -132,6 +132,14 @@ def test_points_are_grey_then_as_bright_as_they_are_high_and_red_where_they_fail
     values, tall = whole.numbers["energy_drift"][~refused], heights[~refused]
     assert np.array_equal(np.argsort(values), np.argsort(tall)) and tall.max() == 1.0
     assert np.argmax(colours[~refused].sum(axis=1)) == np.argmax(values)  # the brightest
+
+
+def test_what_the_columns_say_is_written_beside_them(maps):
+    """From which number to which; the lowest and the highest of what came to its end."""
+    half, whole = maps[0][0], maps[0][-1]
+    values = whole.numbers["energy_drift"][whole.status == "ok"]
+    assert legend(whole, "energy_drift") == f"energy_drift: {values.min():.3g} (dark) … {values.max():.3g} (bright)"
+    assert legend(half, "energy_drift") == "" and legend(whole, "t_end").endswith(" everywhere")  # controls
 
 
 def test_the_table_is_of_the_last_points_and_what_people_typed_is_text(maps):
