@@ -5,9 +5,12 @@ they would draw coarsely."""
 import io
 import json
 import tempfile
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from browser import Browser
 from live_pages import until, visit
 from PIL import Image
@@ -16,6 +19,7 @@ from test_cell import Wire
 import carom
 from carom.live.cell import PlayCell
 from carom.live.rerun import ModelRerun
+from carom.live.sweep_page import SweepPage
 
 ROOT = Path(__file__).resolve().parent.parent
 CLOSE = "[...document.querySelectorAll('.mantine-Notification-closeButton')].forEach((button) => button.click())"
@@ -59,6 +63,39 @@ def of_two_methods(browser: Browser, scratch: Path) -> None:
         keep(browser, "live-both.png", scratch)
 
 
+def of_a_world(browser: Browser, scratch: Path) -> None:
+    with carom.play("dice", show=False, server=True, plain=False) as page:
+        ground = page.ground
+        visit(browser, page.page, width=1000, height=640)
+        ground.player.play(True)
+        until(lambda: ground.player.now > 0.06)
+        ground.add_body("pill")
+        until(lambda: ground.player.now > 0.2)
+        ground.player.play(False)
+        keep(browser, "live-world.png", scratch)
+
+
+def of_a_sweep(browser: Browser, scratch: Path) -> None:
+    """Held at two thirds of its points for as long as the picture takes."""
+    go = threading.Event()
+    with SweepPage("sweep of pendulum") as page:
+
+        def watch(store: Any) -> None:
+            page.look(store)
+            if page.map is not None and page.map.done.sum() >= 48:
+                go.wait(60)
+
+        grid = {"wall": list(np.linspace(0, 0.9, 8)), "restitution": list(np.linspace(0.3, 1, 9))}
+        options: dict[str, Any] = {"num_steps": 1000, "block": 4, "progress": False, "watch": watch}
+        work = threading.Thread(target=lambda: carom.sweep("pendulum", grid, **options), daemon=True)
+        work.start()
+        visit(browser, page, width=1000, height=560, ready="[data-carom-done]")
+        until(lambda: page.map is not None and page.map.done.sum() >= 48)
+        keep(browser, "live-sweep.png", scratch)
+        go.set()
+        work.join()
+
+
 def of_a_cell(browser: Browser, scratch: Path) -> None:
     cell = PlayCell(ModelRerun("pendulum", carom.models.pendulum))
     Wire(browser, cell, scratch)
@@ -75,7 +112,7 @@ if __name__ == "__main__":
         window = Browser(Path(folder) / "chromium")
         window.call("Page.addScriptToEvaluateOnNewDocument", source=SILENT)
         try:
-            for draw in (of_a_run, of_two_methods, of_a_cell):
+            for draw in (of_a_run, of_two_methods, of_a_world, of_a_sweep, of_a_cell):
                 draw(window, Path(folder))
         finally:
             window.close()

@@ -15,19 +15,21 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Chart:
-    """Some curves, as they grow. While its title and its lines stay what they are, only numbers are sent: viser makes a chart anew
-    for whatever else changes, is empty for a moment, and then takes other times for those at the ends of its axis."""
+    """Some curves, as they grow. While they fit, only numbers are sent: viser makes a chart anew for whatever else changes, is
+    empty for a moment, and then takes other times for those at the ends of its axis. What must look otherwise is another chart."""
 
     def __init__(self, gui: Any, folder: Any, curves: Curves, order: int, marked: bool = False, aspect: float = 1.9):
         self.gui, self.folder, self.order, self.marked, self.aspect = gui, folder, order, marked, aspect
         self._looks: tuple[Any, ...] = ()
+        self.range: tuple[float, float] | None = None  # of what is drawn; wide enough for a while
         self.show(curves, float(curves.t[0]))
 
     def show(self, curves: Curves, now: float) -> None:
         """The curves as far as there are any, with a mark at the present moment."""
         title, t, lines = readable(curves)
         data = (t, *lines.values(), *((_mark(t, lines, now),) if self.marked else ()))
-        looks = (title, tuple(lines))
+        self.range = _range(lines, self.range)
+        looks = (title, tuple(lines), self.range)
         if looks == self._looks:
             self.handle.data = data
             return
@@ -43,9 +45,7 @@ class Chart:
             series.append({"label": name, "stroke": STROKES[k % len(STROKES)], "width": 1.5})
         if self.marked:
             series.append({"label": "now", "stroke": NOW, "width": 2, "points": {"show": True, "size": 9, "fill": NOW}})
-        scales: dict[str, Any] = {"x": {"time": False}}
-        if not any(np.any(y) for y in lines.values()):  # all that is drawn is zero, which would have no scale
-            scales["y"] = {"range": (-1.0, 1.0)}
+        scales = {"x": {"time": False}, "y": {"range": self.range}}
         legend = {"show": len(lines) > 1}
         return self.gui.add_uplot(
             data, tuple(series), title=title, scales=scales, legend=legend, aspect=self.aspect, order=self.order
@@ -79,6 +79,23 @@ def readable(curves: Curves) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
             return title, t, lines
     power = int(np.floor(np.log10(size)))
     return f"{title}, in 10{str(power).translate(RAISED)}", t, {name: (y - zero) / 10.0**power for name, y in lines.items()}
+
+
+def _range(lines: dict[str, np.ndarray], kept: tuple[float, float] | None) -> tuple[float, float]:
+    """All that the lines reach, and a little more, in round numbers; the range that there was, if they fit in and fill it well."""
+    every = np.concatenate(list(lines.values()))
+    every = every[np.isfinite(every)] if np.any(np.isfinite(every)) else np.zeros(1)
+    low, high = float(every.min()), float(every.max())
+    span = max(high - low, 1e-6 * max(abs(low), abs(high))) or 1.0
+    if kept is not None and kept[0] <= low and high <= kept[1] and span > 0.4 * (kept[1] - kept[0]):
+        return kept
+    step = 10.0 ** np.floor(np.log10(span / 4))
+    step *= next(k for k in (1, 2, 5, 10) if k * step >= span / 4)
+    ends = (
+        np.floor((low - 0.08 * span) / step) + 0.1,
+        np.ceil((high + 0.08 * span) / step) - 0.1,
+    )  # a number at the very end is cut off
+    return float(ends[0] * step), float(ends[1] * step)
 
 
 def _mark(t: np.ndarray, lines: dict[str, np.ndarray], now: float) -> np.ndarray:

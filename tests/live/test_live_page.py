@@ -137,6 +137,8 @@ def test_it_plays_and_a_knob_changes_the_motion(browser, played, tmp_path):
     until(lambda: ground.player.end > ground.player.now)  # it goes on from there
     image = browser.screenshot(tmp_path / "play.png")
     assert len(image) > 10_000
+    charts = "Object.values(window.__viserTestpoints.uplots).map(({chart: c}) => [c.scales, c.data[0].at(-1)])"
+    browser.wait(f"{charts}.every(([s, end]) => s.y.min < s.y.max && Math.abs(s.x.max - end) < 1e-6)")  # none is empty, or longer
     outside = [r for r in browser.requests if not r.startswith((page.address.split("?")[0], "data:", "blob:"))]
     assert outside == []  # no request leaves the machine
 

@@ -120,14 +120,21 @@ def test_a_chart_that_grows_is_not_made_anew():
     made: list[SimpleNamespace] = []
     gui = SimpleNamespace(add_uplot=lambda data, series, **look: made.append(SimpleNamespace(data=data, **look)) or made[-1])
     t = np.linspace(0.0, 1.0, 101)
-    of = lambda k: Curves("energy", t[:k], {"energy": 1.0 + t[:k]})  # noqa: E731
-    chart = Chart(gui, contextlib.nullcontext(), of(10), 0, marked=True)
-    for k in (20, 50, 101):
-        chart.show(of(k), 0.05)
-    assert len(made) == 1 and made[0].data[0][-1] == 1.0 and np.nanmax(made[0].data[2]) == 1.05 and "y" not in made[0].scales
+    of = lambda k: Curves("energy", t[:k], {"energy": np.sin(9 * t[:k])})  # noqa: E731
+    chart = Chart(gui, contextlib.nullcontext(), of(60), 0, marked=True)
+    for k in (70, 80, 101):
+        chart.show(of(k), 0.5)
+    assert len(made) == 1 and made[0].data[0][-1] == 1.0 and np.nanmax(made[0].data[2]) == np.sin(4.5)
+    low, high = made[0].scales["y"]["range"]
+    assert -1.6 < low < -1.0 and 1.0 < high < 1.6
     made[0].remove = lambda: made.pop(0)
-    chart.show(Curves("energy", t, {"energy": np.ones(101)}), 0.0)  # control: another title is another chart
-    assert len(made) == 1 and made[0].title == "energy: no change from 1" and made[0].scales["y"] == {"range": (-1.0, 1.0)}
+    chart.show(Curves("energy", t, {"energy": 3 * np.sin(9 * t)}), 0.0)  # controls: what does not fit in is another chart,
+    assert len(made) == 1 and made[0].scales["y"]["range"][1] > 3
+    made[0].remove = lambda: made.pop(0)
+    chart.show(Curves("energy", t, {"energy": np.ones(101)}), 0.0)  # and so is what has another title
+    assert len(made) == 1 and made[0].title == "energy: no change from 1"
+    low, high = made[0].scales["y"]["range"]
+    assert low < 0 < high
 
 
 def test_what_was_played_can_be_taken_home(ground, tmp_path, capsys):
