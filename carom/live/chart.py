@@ -7,7 +7,7 @@ import numpy as np
 from carom.live.footage import CURVE_POINTS, Curves
 from carom.report.plots import envelope
 
-STROKES = ("#1f5f8b", "#c4502d", "#4a8f3c", "#7a4f9a", "#b8860b", "#3a9a9a", "#8c564b", "#777777")
+STROKES = ("#3b82c4", "#d9603b", "#5a9e4a", "#9a6fc0", "#b8860b", "#3a9a9a", "#a8705f", "#858585")  # on white and on dark, 3 to 1
 NOW = "#d9480f"
 STEADY = 1e-3  # of its value: what changes by less is drawn by its change, or every number at the axis would be the same
 SMALL, LARGE = 0.1, 1e4  # numbers that fit beside an axis, with their sign

@@ -10,7 +10,7 @@ from watcher import watch
 
 import carom
 from carom.drawing import picture
-from carom.live.chart import Chart, readable
+from carom.live.chart import NOW, STROKES, Chart, readable
 from carom.live.footage import Curves, Footage
 from carom.live.knobs import SUITS, arguments_of, knobs_of, methods_for
 from carom.live.play_page import energies
@@ -113,6 +113,18 @@ def test_numbers_at_the_axis_are_read():
     assert title == "momentum, in 10⁻³" and np.allclose(drawn["x"], 5 - 10 * t, rtol=1e-12) and not np.any(drawn["y"])
     assert readable(Curves("force", t, {"x": 2e5 * t}))[0] == "force, in 10⁵"
     assert readable(Curves("height", t, {"z": 9.0 * t}))[0] == "height"  # control: what can be read stays
+
+
+def test_lines_are_seen_on_white_and_on_dark():
+    """WCAG 1.4.11: 3 to 1 for what is drawn; the blue that there was had 2.2 on viser's dark grey."""
+
+    def light(colour: str) -> float:
+        shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear)) + 0.05
+
+    seen = lambda colour: min(light("#ffffff") / light(colour), light(colour) / light("#242424"))  # noqa: E731
+    assert all(seen(colour) >= 3 for colour in (*STROKES, NOW)) and seen("#1f5f8b") < 3  # control
 
 
 def test_a_chart_that_grows_is_not_made_anew():
