@@ -98,7 +98,8 @@ READ = {
     "ChainMap": lambda: in_dict(collections.ChainMap), "deque": lambda: in_list(collections.deque),
     "array": lambda: in_list(lambda x: array.array("d", x)), "Numbers": lambda: in_list(Numbers),
     "Namespace": lambda: in_namespace(argparse.Namespace), "SimpleNamespace": lambda: in_namespace(types.SimpleNamespace),
-    "Settings": lambda: in_namespace(Settings), "mappingproxy": through_proxy, "objects": in_objects, "poly1d": in_polynomial, "wraps": wrapped,
+    "Settings": lambda: in_namespace(Settings), "mappingproxy": through_proxy, "objects": in_objects,
+    "poly1d": in_polynomial, "wraps": wrapped,
 }  # fmt: skip
 
 
