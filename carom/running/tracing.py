@@ -4,7 +4,7 @@ that goes wrong in them as a sentence that names the function, the line and what
 import linecache
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.calls import nearest
+from carom.drawing import picture
 from carom.errors import CaromError, InputError
 from carom.methods.stops import Stop, stops_of
 from carom.named import Named, frozen, settled
@@ -62,8 +63,8 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
-    """Trace each user function once."""
+def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> tuple[list[str], list[str]]:
+    """Trace each user function once. Which parameters are read, and which are not?"""
     functions = [f for f in (system.lagrangian, system.hamiltonian, system.force, system.constraints) if f is not None]
     read: set[Any] = set()
     held = controlled(system)
@@ -97,11 +98,24 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
         shape = _trace(joint.g, q, params, dim, read)
         if shape.ndim > 1:
             raise InputError(f"joint {joint.name!r} has shape {shape.shape}; it must be a number or a vector")
-    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
-    if unread:
-        known = ", ".join(sorted(map(str, read))) or "none"
-        hint = nearest(unread[0], [key for key in read if key not in params])
-        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
+    return sorted(map(str, read)), [str(key) for key in params if key not in read] if isinstance(params, dict) else []
+
+
+def check_all_are_read(read: list[str], unread: list[str], q: Any, t: Any, params: Any, dim: int, stop: Any, shape: Any) -> None:
+    """A parameter that nobody reads is misspelt. Beside the system's, functions that end the run and that draw it may read some."""
+    more: set[Any] = set()
+    for each in stops_of(stop):
+        _trace(each.function, q, params, dim, more)
+    if callable(shape):
+        recorder = Recorder(params, "the shape")
+        with suppress(Exception):  # it is not drawn yet: what is wrong with it is told when it is
+            picture(shape, np.asarray(q), float(t), recorder)
+        more |= recorder.read
+    for key in unread:
+        if key not in set(map(str, more)):
+            known = ", ".join(sorted({*read, *map(str, more)})) or "none"
+            hint = nearest(key, [name for name in read if name not in params])
+            raise InputError(f"params has {key!r}, which no function of the system reads (they read: {known}){hint}")
 
 
 def checked_stops(stop: Any, q: Any, params: Any, dim: int) -> tuple[Stop, ...]:

@@ -474,7 +474,7 @@ TRACED = {
         lambda: jax.grad(lambda g: pure(carom.System(lambda q, v: 0.5 * v @ v - g * q[1])).q[-1, 1])(1.0), "through params"),
     "rollout: rotations": (
         lambda: pure(EXAMPLES["rigid_body"]().system, q0=np.ones(6), v0=np.ones(6)), "vectors of lengths 7 and 6"),
-    "rollout: no params": (lambda: pure(EXAMPLES["star"]().system, q0=np.ones(3), v0=np.ones(3), params=None), "the system fails"),
+    "rollout: no params": (lambda: pure(EXAMPLES["star"]().system, q0=np.ones(3), v0=np.ones(3), params=None), "reads params"),
     "rollout: a method by class": (lambda: pure(method=carom.VariationalCollision), "method is the class VariationalCollision"),
     "rollout: shapes": (lambda: pure(q0=[0.0, 1.0, 2.0]), "must be vectors of the same length"),
     "rollout: a matrix": (lambda: pure(q0=np.ones((2, 2)), v0=np.ones((2, 2))), r"use jax.vmap for many"),
