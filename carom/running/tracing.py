@@ -3,7 +3,7 @@ that goes wrong in them as a sentence that names the function, the line and what
 
 import linecache
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from carom.named import Named, frozen, settled
 from carom.running.contact_checks import check_rate
 from carom.running.repeatable import captured, check_repeatable
 from carom.system.system import System
-from carom.xla.indices import loops, out_of_range
+from carom.xla.indices import calls_python, loops, out_of_range
 from carom.xla.structure import depends_on
 
 SLOPED = ("lagrangian", "hamiltonian", "gap", "joint")  # functions whose slopes are asked for
@@ -42,6 +42,11 @@ class Recorder(dict):
             known = ", ".join(map(str, self)) or "none"
             raise InputError(f"{self.role} reads {self.where}[{key!r}], which was not given; given: {known}{nearest(key, self)}")
         return super().__getitem__(key)
+
+    def __getattr__(self, name: str):
+        if name in self:
+            raise InputError(f"{self.role} reads {self.where}.{name}; {self.where} is a dict: write {self.where}[{name!r}]")
+        raise AttributeError(name)
 
     def get(self, key, default=None):
         self.read.add(key)
@@ -118,6 +123,25 @@ def check_all_are_read(read: list[str], unread: list[str], q: Any, t: Any, param
             raise InputError(f"params has {key!r}, which no function of the system reads (they read: {known}){hint}")
 
 
+def check_function(function: Named, q: np.ndarray, params: Any, size: int) -> None:
+    """A function that is told of a run and returns as many numbers as there are velocities."""
+    shape = _trace(function, q, params, size, set())
+    if shape.size != size:
+        raise InputError(f"the {function.role} must return {size} numbers, one for each velocity; it returns shape {shape.shape}")
+
+
+def numbers_along(function: Named, size: int, points: Iterable[dict[str, Any]]) -> np.ndarray:
+    """[points, size]: what a function returns that is told of a run, in numbers that are known."""
+    rows = []
+    for point in points:
+        with explained(f"the {function.role}"):
+            rows.append(np.asarray(function(**point), float))
+        if rows[-1].size != size:
+            what = "one number" if size == 1 else f"{size} numbers, one for each velocity"
+            raise InputError(f"the {function.role} must return {what}; it returns shape {rows[-1].shape}")
+    return np.stack(rows).reshape(len(rows), size)
+
+
 def checked_stops(stop: Any, q: Any, params: Any, dim: int) -> tuple[Stop, ...]:
     """The functions whose zeros end a run, frozen. Does each return one number?"""
     stops = frozen(stops_of(stop))
@@ -164,7 +188,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
         check_repeatable(function, before, closed, lambda: jax.make_jaxpr(lambda *again: call(*again))(*args))
-        if function.role in SLOPED and loops(closed.jaxpr):
+        if function.role in SLOPED and (loops(closed.jaxpr) or calls_python(closed.jaxpr)):
             jax.eval_shape(jax.grad(lambda *again: jnp.sum(call(*again)), argnums=(0, 1)), *args)
     speed = "p" if function.role == "hamiltonian" else "v"
     labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *sorted(more.items()))
@@ -246,7 +270,8 @@ def explained(what: str) -> Iterator[None]:
     """Whatever goes wrong inside, as an InputError that says where and what to try."""
     try:
         yield
-    except CaromError:
+    except CaromError as error:
+        error.__notes__ = []  # JAX puts one to every error that comes through it: how to see its own frames
         raise
     except Exception as error:
         raise InputError(f"{what} {_sentence(error)}{_place(error)}") from error

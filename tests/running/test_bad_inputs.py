@@ -232,6 +232,7 @@ NUMBERS = {
     "q0 an array of complex numbers": (lambda: solve(q0=np.array([1j, 1.0])), "q0 must be a list of numbers"),
     "q0 None": (lambda: solve(q0=None), "q0 must be a list of numbers|q0 must be a vector|finite"),
     "q0 complex": (lambda: solve(q0=[1j, 0.0]), "q0 must be a list of numbers"),
+    "q0 masked": (lambda: solve(q0=np.ma.array([0.0, 1.0], mask=[True, False])), "q0 must be a list of numbers"),
     "q0 a dict": (lambda: solve(q0={"x": 0.0, "y": 1.0}), "q0 must be a list of numbers"),
     "q0 nan": (lambda: solve(q0=[0.0, np.nan]), r"q0\[1\] is nan; all entries must be finite"),
     "q0 infinite": (lambda: solve(q0=[np.inf, 1.0]), r"q0\[0\] is inf"),
@@ -308,7 +309,7 @@ PARAMS = {
     "a number for a dict": (lambda: solve(HEAVY, params=3.0), "the lagrangian "),
     "a list for a dict": (lambda: solve(HEAVY, params=[1.0]), "the lagrangian "),
     "an attribute of a dict": (
-        lambda: lagrangian(lambda q, v, params: params.mass * v @ v, params={"mass": 1.0}), "the lagrangian fails with AttributeError"),
+        lambda: lagrangian(lambda q, v, params: params.mass * v @ v, params={"mass": 1.0}), r"lagrangian reads params.mass; params is a dict: write params\['mass'\]$"),
     "an index beyond an array": (
         lambda: lagrangian(lambda q, v, params: 0.5 * v @ v - params["g"][3] * q[1], params={"g": UNIT}), r"reads params\['g'\]\[3\], of 3"),
     "an index beyond a list": (
@@ -325,6 +326,9 @@ PARAMS = {
 }  # fmt: skip
 
 FUNCTIONS = {
+    "Python that is called on the way": (
+        lambda: lagrangian(lambda q, v: 0.5 * v @ v - jax.pure_callback(np.asarray, jax.ShapeDtypeStruct((), float), q[1])),
+        "the lagrangian cannot be differentiated"),
     "numpy": (lambda: lagrangian(lambda q, v: 0.5 * v @ v - np.sin(q[1])), r"function of numpy or another library; use jax.numpy.*line"),
     "numpy.dot": (lambda: lagrangian(lambda q, v: 0.5 * np.dot(v, v)), "the lagrangian hands .* use jax.numpy"),
     "numpy in a gap": (lambda: gap(lambda q: np.hypot(q[0], q[1]) - 0.5), "the gap hands .* use jax.numpy"),
@@ -600,6 +604,7 @@ def test_bad_input_is_answered_with_a_sentence(row, monkeypatch, tmp_path):
     raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename
     assert raised.startswith(HOME), f"{type(caught.value).__name__} comes from {raised}"
     assert isinstance(caught.value, carom.InputError) or row.startswith("method: ")
+    assert not getattr(caught.value, "__notes__", [])  # JAX puts one to errors that come through it
 
 
 def test_control_indices_that_exist_or_are_clipped_pass():
