@@ -541,6 +541,8 @@ RESULTS = {
     "ensemble below a file": (lambda: many().save(f"{__file__}/run.zarr"), "nothing can be written to .*choose another folder"),
     "report to a number": (lambda: solve().report(3), "path must be the name of a file, such as 'run.html'; got 3"),
     "report to nothing": (lambda: solve().report(""), "path must be the name of a file"),
+    "report as another format": (lambda: solve().report("run.pdf"), r"a report is a page, \*.html; got 'run.pdf'"),
+    "ensemble: report as a picture": (lambda: many().report("run.png"), r"a report is a page, \*.html"),
     "report to None": (lambda: solve().report(None), "path must be the name of a file"),
     "report to a folder": (lambda: solve().report("."), "is a folder, and a file goes there: say 'run.html'"),
     "a number as title": (lambda: solve().report("a.html", 3), "title must be a text; got 3"),
