@@ -174,6 +174,8 @@ def floats(value: Any) -> Any:
     spans of time as numbers, None as one that is not, and take the real part of complex ones."""
     import numpy as np
 
+    if isinstance(hidden := getattr(value, "mask", None), (np.ndarray, np.bool_)) and hidden.any():
+        raise TypeError("some numbers are masked")
     given = np.asarray(value)
     texts = given.dtype.kind == "O" and any(entry is None or isinstance(entry, (str, bytes)) for entry in given.flat)
     if given.dtype.kind in "USMmc" or texts:

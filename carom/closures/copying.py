@@ -11,6 +11,7 @@ import numpy as np
 
 from carom.closures.reading import (
     PLAIN,
+    bare,
     home,
     imported,
     in_builtins,
@@ -147,7 +148,7 @@ class Copier:
             return x
         self.copy(type(x))
         try:
-            copied = object.__new__(type(x))
+            copied = bare(type(x))
         except TypeError:  # part of it is written in C
             self.uncopied.append((x, self.attributes))
             return x

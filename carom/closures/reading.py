@@ -321,13 +321,19 @@ class Reader:
             self.same(x)
             return
         try:
-            object.__new__(type(x)) if type(x) is not types.SimpleNamespace else None
+            bare(type(x))
         except TypeError:  # part of it is written in C, and may hide something: np.sin and np.cos have the same attributes, none
             self.same(x)
         self.value(type(x))
         for name, value in state.items():
             self.tokens.append(name)
             self.value(value)
+
+
+def bare(kind: type) -> Any:
+    """An empty object of this class; a TypeError for classes that are written in C, in which something may hide."""
+    makes = types.SimpleNamespace if issubclass(kind, types.SimpleNamespace) else object  # in C, too, but all in the open
+    return makes.__new__(kind)
 
 
 _METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)

@@ -16,6 +16,7 @@ from carom.methods.method import Method, State
 from carom.named import Named, frozen
 from carom.results.solution import Solution, gaps_along
 from carom.running.solve import solve
+from carom.running.tracing import check_function, numbers_along
 from carom.system.system import System
 
 MOST_IMPACTS = 64  # in one step
@@ -58,8 +59,8 @@ def momentum_map(solution: Solution, generator: Callable[..., Any]) -> np.ndarra
     body, Λᵀe for turning about the axis e of space.
     """
     xi = Named(generator, ("q", "t", "params"), "generator")
-    rows = [np.asarray(xi(q=q, t=t, params=solution.params), float) for q, t in zip(solution.q, solution.t, strict=True)]
-    return np.einsum("ij,ij->i", solution.p, np.stack(rows))
+    points = ({"q": q, "t": t, "params": solution.params} for q, t in zip(solution.q, solution.t, strict=True))
+    return np.einsum("ij,ij->i", solution.p, numbers_along(xi, solution.p.shape[1], points))
 
 
 @public
@@ -212,6 +213,7 @@ def nonholonomic_momentum(solution: Solution, field: Callable[..., Any]) -> tupl
     """
     _starts(solution)
     X = Named(field, ("q", "t", "params"), "field").frozen()
+    check_function(X, solution.q[0], solution.params, solution.p.shape[1])
     args = solution.t, solution.q, solution.p
     if solution.system.constraints is not None and _leaves_distribution(X, solution.system, solution.params, *args[:2]) > 1e-9:
         raise InputError("the field does not stay in Δ: A(q) X(q) is not zero along the run")

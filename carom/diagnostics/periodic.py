@@ -62,10 +62,21 @@ def periodic_orbit(
             break
         change = np.linalg.lstsq(np.eye(2 * n) - jacobian, end - x, rcond=None)[0]
         x = x + change
-        if np.max(np.abs(change)) <= 1e-13 * max(1.0, float(np.max(np.abs(x)))):
+        size = max(1.0, float(np.max(np.abs(x))))
+        if np.max(np.abs(change)) <= 1e-13 * size:
+            _check_closed(end - x, 1e-10 * size * (1 + float(np.max(np.abs(jacobian)))))  # |I − Φ'| times that change, and rounding
             values = np.linalg.eigvals(jacobian)
             return Orbit(x[:n], x[n:], values[np.argsort(-np.abs(values))], jacobian, int(hits))
     raise InputError("no periodic orbit was found from there: start nearer to one, for instance where a long run has settled")
+
+
+def _check_closed(miss: np.ndarray, rounding: float) -> None:
+    """Where 1 is a multiplier, I − Φ' has no inverse, and least squares end at the start that misses itself by least."""
+    if not np.max(np.abs(miss)) <= rounding:
+        raise InputError(
+            f"there is no periodic orbit near: the nearest that a motion comes to closing misses its start by "
+            f"{float(np.max(np.abs(miss))):.3g}. Is the period right? num_steps · dt is one period, or several"
+        )
 
 
 @eqx.filter_jit

@@ -13,6 +13,7 @@ from carom.named import Named
 from carom.results.impacts import counted
 from carom.results.solution import Solution
 from carom.results.views import view
+from carom.running.tracing import numbers_along
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,11 +56,13 @@ def poincare(solution: Solution, section: Callable[..., Any], direction: int = 1
 
     def height(t: np.ndarray) -> np.ndarray:
         q, v = dense.q(t), dense.v(t)
-        rows = [surface(q=jnp.asarray(a), v=jnp.asarray(b), t=c, params=solution.params) for a, b, c in zip(q, v, t, strict=True)]
-        return np.asarray(rows, float).reshape(len(t))
+        return along(jnp.asarray(q), jnp.asarray(v), t)
 
-    at = [surface(q=a, v=b, t=c, params=solution.params) for a, b, c in zip(solution.q, solution.v, solution.t, strict=True)]
-    values = np.asarray(at, float).reshape(len(solution.t))
+    def along(*states: Any) -> np.ndarray:
+        points = ({"q": a, "v": b, "t": c, "params": solution.params} for a, b, c in zip(*states, strict=True))
+        return numbers_along(surface, 1, points)[:, 0]
+
+    values = along(solution.q, solution.v, solution.t)
     up, down = (values[:-1] < 0) & (values[1:] >= 0), (values[:-1] > 0) & (values[1:] <= 0)
     steps = np.flatnonzero({1: up, -1: down, 0: up | down}[direction])
     if not len(steps):

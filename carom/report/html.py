@@ -22,7 +22,7 @@ from carom.report.plots import envelope
 from carom.report.view import view_of
 from carom.results.impacts import counted
 from carom.results.labels import momentum_labels
-from carom.results.places import file_path, titled
+from carom.results.places import page_path, titled
 from carom.results.solution import MANY_CONTACTS, Solution
 from carom.results.store import method_record, versions
 
@@ -33,7 +33,7 @@ SPEEDS = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5)]
 
 def write_report(solution: Solution, path: str | Path, title: str | None = None) -> Path:
     """Write the report of a run to `path`."""
-    path, title = file_path(path, "run.html"), titled(title, solution.name)
+    path, title = page_path(path, "run.html"), titled(title, solution.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(report(solution, title), encoding="utf-8")
     return path

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from carom.report.ensembles import plot_billiard, plot_ensemble
-from carom.results.places import file_path, titled
+from carom.results.places import page_path, titled
 from carom.results.store import method_record, versions
 
 FAILURES = 10  # lanes whose end is told in words
@@ -20,7 +20,7 @@ FAILURES = 10  # lanes whose end is told in words
 
 def report_ensemble(ensemble: Any, path: str | Path, title: str | None = None) -> Path:
     """Write the report of an ensemble to `path`."""
-    path, title = file_path(path, "ensemble.html"), titled(title, ensemble.name)
+    path, title = page_path(path, "ensemble.html"), titled(title, ensemble.name)
     numbers = ensemble.summary()
     record = method_record(ensemble.method)
     failed = np.flatnonzero(~ensemble.ok)
@@ -39,7 +39,7 @@ def report_ensemble(ensemble: Any, path: str | Path, title: str | None = None) -
 
 def report_billiard(run: Any, path: str | Path, title: str | None = None) -> Path:
     """Write the report of a gas of discs or spheres to `path`."""
-    path, title = file_path(path, "gas.html"), titled(title, run.billiard.name)
+    path, title = page_path(path, "gas.html"), titled(title, run.billiard.name)
     tables = {"Numbers": _worded(run.summary()), "Versions": versions()}
     return _write(path, title, repr(run), {"The gas": plot_billiard(run)}, tables)
 

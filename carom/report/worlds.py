@@ -7,7 +7,7 @@ import numpy as np
 
 from carom.bodies.run import WorldRun
 from carom.report.html import Contents, curve, fill_page, film_data, impact_data, liveliest, span_of
-from carom.results.places import file_path, titled
+from carom.results.places import page_path, titled
 from carom.results.store import versions
 
 SMALLEST = 1e-17  # a certificate below this is drawn here: it has a logarithm
@@ -16,7 +16,7 @@ MOST_IMPACTS = 20_000  # in the table; the strongest are kept
 
 def write_report(run: WorldRun, path: str | Path, title: str | None = None) -> Path:
     """Write the report of a run of a world to `path`."""
-    path, title = file_path(path, "run.html"), titled(title, run.name)
+    path, title = page_path(path, "run.html"), titled(title, run.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(report(run, title), encoding="utf-8")
     return path

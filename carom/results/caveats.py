@@ -89,7 +89,9 @@ def _passed_between(solution: Any) -> list[str]:
     length, both = np.linalg.norm(np.diff(q, axis=0), axis=1)[:, None], gaps[:-1] + gaps[1:]
     steepest = np.nanmax(np.abs(np.diff(gaps, axis=0)) / np.where(length > 0, length, np.inf), axis=0, initial=0.0)
     near = both <= 2 * steepest * length
-    steps, contacts = np.nonzero((least[:-1] | least[1:]) & ~pushed[:-1] & near & (gaps[:-1] >= 0) & (gaps[1:] >= 0))
+    rounding = DEPTH * scale + _rounding(solution)
+    apart = gaps >= -rounding  # at both ends; of deeper ones `_passed_through` tells
+    steps, contacts = np.nonzero((least[:-1] | least[1:]) & ~pushed[:-1] & near & apart[:-1] & apart[1:])
     order = np.argsort(np.minimum(gaps[steps, contacts], gaps[steps + 1, contacts]))[:MOST_STEPS]
     steps, contacts = steps[order], contacts[order]
     if not len(steps):
@@ -104,7 +106,7 @@ def _passed_between(solution: Any) -> list[str]:
     # The way is bent by up to h |Δv| / 8 from its chord, which changes a gap by its slope times as much.
     bend = np.diff(solution.t)[steps] * np.linalg.norm(v[steps + 1] - v[steps], axis=1) / 8
     deepest = seen.min(axis=1)
-    through = deepest < -(DEPTH * scale + steepest[contacts] * bend + _rounding(solution))
+    through = deepest < -(rounding + steepest[contacts] * bend)
     sentences = []
     for contact in np.unique(contacts[through]):
         row = int(np.argmin(np.where(through & (contacts == contact), deepest, np.inf)))

@@ -20,6 +20,16 @@ def file_path(path: Any, like: str, *, there: bool = False) -> Path:
     return found
 
 
+def page_path(path: Any, like: str) -> Path:
+    """The same for a page: under another ending no browser would open it."""
+    found = file_path(path, like)
+    if found.suffix.lower() not in ("", ".html", ".htm"):
+        raise InputError(
+            f"a report is a page, *.html; got {os.fspath(path)!r}. Pictures are saved by plot, films by animate, data by save"
+        )
+    return found
+
+
 def _check_writable(folder: Path) -> None:
     """Whether something can be written is known for certain when something was."""
     try:

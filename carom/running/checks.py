@@ -21,7 +21,7 @@ from carom.running.contact_checks import check_laws, check_slips
 from carom.running.first_look import Probe, is_good, is_plain, probe_of, start_of
 from carom.running.options import check_system, check_untraced, number
 from carom.running.probes import check_joints, check_mass, check_signs
-from carom.running.tracing import check_functions, controlled, explained
+from carom.running.tracing import check_all_are_read, check_functions, controlled, explained
 from carom.system.lumped import LumpedSystem
 from carom.system.system import System
 from carom.xla.trees import fetched
@@ -41,7 +41,10 @@ class Problem(NamedTuple):
     needs: frozenset[str]  # of the system, with what only its values show
 
 
-def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None) -> Problem:
+def check_problem(
+    system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None, stop: Any = None, shape: Any = None
+) -> Problem:
+    """`stop` and `shape` are checked elsewhere; here they are asked which parameters they read."""
     check_system(system)
     check_untraced(q0=q0, v0=v0, p0=p0, t0=t0, params=params, system=system)
     system = frozen(system)
@@ -57,29 +60,34 @@ def check_problem(system: System, q0: Any, v0: Any, params: Any = None, t0: floa
         raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
     if system.space is not None and system.space.dim != v.size:
         raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
-    start = number(t0, "t0")
-    params = _parameters(params)
+    return check_start(system, q, v, _parameters(params), number(t0, "t0"), v0 is None, stop, shape)
+
+
+def check_start(
+    system: System, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool, stop: Any, shape: Any = None
+) -> Problem:
+    """The same for arrays of the right shapes and a frozen system. `v`: the velocity, or the momentum."""
     system = settled(system, q=q, v=v, t=start, params=params, **controlled(system))
     check_quaternions(system, q)
+    names, owner = structure(system, q, params, start, v.size, stop, shape)
     if "nodes" in system.needs:
-        return _check_lumped(system, q, v, params, start, v0 is None)
-    names, owner = _structure(system, q, params, start)
-    at = q, np.zeros_like(v) if v0 is None else v, np.asarray(start)
+        return _check_lumped(system, q, v, params, start, from_momentum, names, owner)
+    at = q, np.zeros_like(v) if from_momentum else v, np.asarray(start)
     with explained("the derivatives of the system: it"):
         if is_plain(system):
-            p, speed, good = fetched(is_good(system, params, *at, v, v0 is None))
+            p, speed, good = fetched(is_good(system, params, *at, v, from_momentum))
             if good:
                 return Problem(system, at[0], speed, p, at[2], params, names, owner, system.needs)
-        probe, (p, speed) = fetched(probe_of(system, params, *at, v, v0 is None))
+        probe, (p, speed) = fetched(probe_of(system, params, *at, v, from_momentum))
     _check_probe(probe, system)
     _check_slip(probe, names, owner)
     check_laws(system, params, *at)
     kinetic = kinetic_energy(probe.here)
     check_mass(system, probe.here, kinetic)
-    check_constraints(system, params, probe.here, q, None if v0 is None else v, start, names, owner)
+    check_constraints(system, params, probe.here, q, None if from_momentum else v, start, names, owner)
     found, touches = find_massless(system, params, probe.here, kinetic, q, at[1], start)
     if found is not system:
-        p, speed = fetched(start_of(found, params, q, v, at[2], v0 is None))
+        p, speed = fetched(start_of(found, params, q, v, at[2], from_momentum))
     system, v = found, speed
     check_joints(system, params, q, v, start)
     plain = len(names) == len(owner) and q.shape == v.shape
@@ -141,6 +149,16 @@ def _vector(value: Any, name: str) -> np.ndarray:
     return array
 
 
+def no_number(path: Any, leaf: Any) -> InputError:
+    hint = ". An object with attributes is handed over as a dict: vars(…)" if hasattr(leaf, "__dict__") else ""
+    if callable(leaf):
+        hint = (
+            ". A network is handed over by its arrays, arrays, rest = eqx.partition(network, eqx.is_array), and put together in "
+            "the function that asks it: eqx.combine(params['network'], rest)"
+        )
+    return InputError(f"params{jax.tree_util.keystr(path)} must be a number or an array; got {leaf!r}{hint}")
+
+
 def _parameters(params: Any) -> Any:
     if params is None:
         params = {}
@@ -151,6 +169,8 @@ def _parameters(params: Any) -> Any:
 
     def number(path, leaf):
         where = "params" + jax.tree_util.keystr(path)
+        if leaf is None and isinstance(path[-1] if path else None, jax.tree_util.GetAttrKey):
+            return leaf  # of an object: a place that its arrays do not fill
         if leaf is None:
             raise InputError(f"{where} is None; parameters are numbers: give it one, or leave it out")
         if hasattr(leaf, "to_dict"):  # of pandas: as an array it would lose its names
@@ -160,8 +180,7 @@ def _parameters(params: Any) -> Any:
         try:
             array = floats(leaf)  # a copy: the run keeps its numbers. Of numpy: nothing is compiled for it
         except (TypeError, ValueError) as error:
-            hint = ". An object with attributes is handed over as a dict: vars(…)" if hasattr(leaf, "__dict__") else ""
-            raise InputError(f"{where} must be a number or an array; got {leaf!r}{hint}") from error
+            raise no_number(path, leaf) from error
         if not np.isfinite(array).all():
             raise InputError(f"{where} is {leaf}; parameters must be finite")
         return array
@@ -169,9 +188,10 @@ def _parameters(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(number, params, is_leaf=none)
 
 
-def _check_lumped(system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool) -> Problem:
+def _check_lumped(
+    system: LumpedSystem, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool, names: Any, owner: Any
+) -> Problem:
     """The same for masses at nodes: no matrix, and nothing that takes longer than a few steps."""
-    names, owner = _structure(system, q, params, start)
     arrays = q, v, np.asarray(start)
     masses, potential, force, slope, gaps, rounding, shared, held = fetched(_lumped_probe(system, params, *arrays))
     if not np.all(masses > 0):
@@ -254,35 +274,50 @@ def check_step(system: System, method: Any, params: Any, dt: float) -> None:
         )
 
 
-_STRUCTURES: dict[Any, tuple[tuple[str, ...], np.ndarray]] = {}  # what was found before, for systems run again and again
+class _Structure(NamedTuple):
+    """What is the same for all values of the parameters."""
+
+    names: tuple[str, ...]  # of the contacts
+    owner: np.ndarray
+    read: list[str]  #        parameters that functions of the system read
+    unread: list[str]
 
 
-def _structure(system: System, q: np.ndarray, params: Any, start: float) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names and owners of the contacts, once the functions are checked: the same for all values of the parameters."""
-    key = kind_of((system, params, q))[0]
+_STRUCTURES: dict[Any, _Structure] = {}  # what was found before, for systems run again and again
+
+
+def structure(
+    system: System, q: Any, params: Any, start: Any, dim: int, stop: Any = None, shape: Any = None, values: bool = True
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names and owners of the contacts, once the functions are checked; with `values` also around the start."""
+    key = kind_of((system, params, q))[0] if values else None
     try:
-        if key is not None and key in _STRUCTURES:
-            return _STRUCTURES[key]
+        known = _STRUCTURES.get(key) if key is not None else None
     except TypeError:  # something in the system cannot be hashed
-        key = None
-    names, owner = remembered(_checked_functions, system, q, params)
-    found = tuple(names), np.asarray(owner, int)
-    with explained("the derivatives of the system: it"):
-        check_slips(system, params, q, start)
-    check_signs(system, params, q, start, *found)
+        key = known = None
+    if known is None:
+        names, owner, read, unread = remembered(_checked_functions, system, q, params)
+        known = _Structure(tuple(names), np.asarray(owner, int), read, unread)
+        if values:
+            with explained("the derivatives of the system: it"):
+                check_slips(system, params, q, start)
+            check_signs(system, params, q, start, *known[:2])
+    if known.unread:
+        check_all_are_read(known.read, known.unread, q, start, params, dim, stop, shape)
     if key is not None:
         if len(_STRUCTURES) > 64:
             _STRUCTURES.clear()
-        _STRUCTURES[key] = found
-    return found
+        _STRUCTURES[key] = known
+    return known[:2]
 
 
-def _checked_functions(system: System, q: np.ndarray, params: Any) -> tuple[list[str], list[int]]:
-    """Names and owners of the contacts; nothing of it depends on the values of q and the parameters."""
-    check_functions(system, q, params, None if system.space is None else system.space.dim)
+def _checked_functions(system: System, q: np.ndarray, params: Any) -> tuple[list[str], list[int], list[str], list[str]]:
+    """Names and owners of the contacts, parameters that are read and that are not; nothing of it depends on the values of q and the
+    parameters."""
+    read, unread = check_functions(system, q, params, None if system.space is None else system.space.dim)
     with explained("the derivatives of the system: it"):
         names, owner = _contacts(system, params, q.size)
-    return list(names), [int(i) for i in owner]
+    return list(names), [int(i) for i in owner], read, unread
 
 
 def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:

@@ -16,7 +16,7 @@ from carom.methods.replay import Run
 from carom.methods.stopped import stopped_run
 from carom.methods.stops import Stop, stops_of
 from carom.named import frozen, renewed, settled, traced_in
-from carom.running.checks import needs_of
+from carom.running.checks import check_start, needs_of, no_number, structure
 from carom.running.options import check_pure
 from carom.running.pure_run import pure_run
 from carom.running.tracing import checked_stops, controlled, explained
@@ -37,8 +37,9 @@ def rollout(
     max_impacts: int = 64,
     stop: Any = None,
 ) -> Run:
-    """Simulate inside a traced computation: no checks of values, no host loop, a fixed number of rows for impacts. `dt` is one
-    number, or the length of each step.
+    """Simulate inside a traced computation: no host loop, a fixed number of rows for impacts. `dt` is one number, or the length of
+    each step. Functions are checked as `solve` checks them, and so are numbers outside of jit, grad and vmap; inside nobody knows
+    them, and a start that `solve` would refuse (in an obstacle, against a joint) is taken as it is.
 
     `stop`: as for `carom.solve`. The run ends at the first zero: `run.end` holds that instant and state (`t, q, p, v, steps`, and
     which `stop` it was, −1 for none), and later rows of the grid are NaN. Its derivatives are exact, too; where the function
@@ -65,6 +66,7 @@ def rollout(
     system, method = frozen(system.on_grid(dt)), renewed(method)
     _refuse_traced(system)
     params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
+    _check(system, q, v, t, params, stop)
     system = settled(system, q=q, v=v, t=t, params=params, **controlled(system))
     with explained("the system"):
         quadratic = remembered(_is_quadratic, system, params, q.shape[0])
@@ -74,6 +76,22 @@ def rollout(
     if stops:
         return _stopped(method, system, params, q, v, t, dt, int(num_steps), int(max_impacts), stops)
     return pure_run((method, system, params, q, v, t, dt), int(num_steps), int(max_impacts))
+
+
+def _check(system: System, q: Any, v: Any, t: Any, params: Any, stop: Any) -> None:
+    """Numbers that are known are checked as those of `solve`. Where they are traced, the functions are looked at, once."""
+    params = {} if params is None else params
+    for path, leaf in jax.tree.leaves_with_path(params):
+        if not eqx.is_array_like(leaf):
+            raise no_number(path, leaf)
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, params, q, v, t))):
+        structure(system, q, params, t, v.size, stop, values=False)
+        return
+    q, v, t = np.asarray(q), np.asarray(v), float(t)
+    for name, values in (("q0", q), ("v0", v), ("t0", np.asarray(t))):
+        if not np.isfinite(values).all():
+            raise InputError(f"{name} is {values}; all entries must be finite numbers")
+    check_start(system, q, v, jax.tree.map(np.asarray, params), t, False, stop)
 
 
 def _stops(stop: Any, q: Any, v: Any, params: Any) -> tuple[Stop, ...]:

@@ -79,7 +79,8 @@ def solve(
     stops_of(stop)
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)
-    problem = check_problem(system if system.controller is None else system.on_grid(grid.lengths), q0, v0, params, t0, p0)
+    system = system if system.controller is None else system.on_grid(grid.lengths)
+    problem = check_problem(system, q0, v0, params, t0, p0, stop, shape)
     system = problem.system
     stops = () if stop is None else checked_stops(stop, np.asarray(problem.q0), problem.params, problem.v0.size)
     require(problem.needs, method, verb)

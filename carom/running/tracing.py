@@ -3,8 +3,8 @@ that goes wrong in them as a sentence that names the function, the line and what
 
 import linecache
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.calls import nearest
+from carom.drawing import picture
 from carom.errors import CaromError, InputError
 from carom.methods.stops import Stop, stops_of
 from carom.named import Named, frozen, settled
 from carom.running.contact_checks import check_rate
 from carom.running.repeatable import captured, check_repeatable
 from carom.system.system import System
-from carom.xla.indices import loops, out_of_range
+from carom.xla.indices import calls_python, loops, out_of_range
 from carom.xla.structure import depends_on
 
 SLOPED = ("lagrangian", "hamiltonian", "gap", "joint")  # functions whose slopes are asked for
@@ -42,6 +43,11 @@ class Recorder(dict):
             raise InputError(f"{self.role} reads {self.where}[{key!r}], which was not given; given: {known}{nearest(key, self)}")
         return super().__getitem__(key)
 
+    def __getattr__(self, name: str):
+        if name in self:
+            raise InputError(f"{self.role} reads {self.where}.{name}; {self.where} is a dict: write {self.where}[{name!r}]")
+        raise AttributeError(name)
+
     def get(self, key, default=None):
         self.read.add(key)
         return super().get(key, default)
@@ -62,8 +68,8 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> None:
-    """Trace each user function once."""
+def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None = None) -> tuple[list[str], list[str]]:
+    """Trace each user function once. Which parameters are read, and which are not?"""
     functions = [f for f in (system.lagrangian, system.hamiltonian, system.force, system.constraints) if f is not None]
     read: set[Any] = set()
     held = controlled(system)
@@ -97,11 +103,43 @@ def check_functions(system: System, q: np.ndarray, params: Any, dim: int | None 
         shape = _trace(joint.g, q, params, dim, read)
         if shape.ndim > 1:
             raise InputError(f"joint {joint.name!r} has shape {shape.shape}; it must be a number or a vector")
-    unread = [key for key in params if key not in read] if isinstance(params, dict) else []
-    if unread:
-        known = ", ".join(sorted(map(str, read))) or "none"
-        hint = nearest(unread[0], [key for key in read if key not in params])
-        raise InputError(f"params has {unread[0]!r}, which no function of the system reads (they read: {known}){hint}")
+    return sorted(map(str, read)), [str(key) for key in params if key not in read] if isinstance(params, dict) else []
+
+
+def check_all_are_read(read: list[str], unread: list[str], q: Any, t: Any, params: Any, dim: int, stop: Any, shape: Any) -> None:
+    """A parameter that nobody reads is misspelt. Beside the system's, functions that end the run and that draw it may read some."""
+    more: set[Any] = set()
+    for each in stops_of(stop):
+        _trace(each.function, q, params, dim, more)
+    if callable(shape):
+        recorder = Recorder(params, "the shape")
+        with suppress(Exception):  # it is not drawn yet: what is wrong with it is told when it is
+            picture(shape, np.asarray(q), float(t), recorder)
+        more |= recorder.read
+    for key in unread:
+        if key not in set(map(str, more)):
+            known = ", ".join(sorted({*read, *map(str, more)})) or "none"
+            hint = nearest(key, [name for name in read if name not in params])
+            raise InputError(f"params has {key!r}, which no function of the system reads (they read: {known}){hint}")
+
+
+def check_function(function: Named, q: np.ndarray, params: Any, size: int) -> None:
+    """A function that is told of a run and returns as many numbers as there are velocities."""
+    shape = _trace(function, q, params, size, set())
+    if shape.size != size:
+        raise InputError(f"the {function.role} must return {size} numbers, one for each velocity; it returns shape {shape.shape}")
+
+
+def numbers_along(function: Named, size: int, points: Iterable[dict[str, Any]]) -> np.ndarray:
+    """[points, size]: what a function returns that is told of a run, in numbers that are known."""
+    rows = []
+    for point in points:
+        with explained(f"the {function.role}"):
+            rows.append(np.asarray(function(**point), float))
+        if rows[-1].size != size:
+            what = "one number" if size == 1 else f"{size} numbers, one for each velocity"
+            raise InputError(f"the {function.role} must return {what}; it returns shape {rows[-1].shape}")
+    return np.stack(rows).reshape(len(rows), size)
 
 
 def checked_stops(stop: Any, q: Any, params: Any, dim: int) -> tuple[Stop, ...]:
@@ -150,7 +188,7 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     with explained(f"the {function.role}"):
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*args)
         check_repeatable(function, before, closed, lambda: jax.make_jaxpr(lambda *again: call(*again))(*args))
-        if function.role in SLOPED and loops(closed.jaxpr):
+        if function.role in SLOPED and (loops(closed.jaxpr) or calls_python(closed.jaxpr)):
             jax.eval_shape(jax.grad(lambda *again: jnp.sum(call(*again)), argnums=(0, 1)), *args)
     speed = "p" if function.role == "hamiltonian" else "v"
     labels = [f"{name}{jax.tree_util.keystr(path)}" for name, tree in (("params", args[3]), *sorted(more.items()))
@@ -232,7 +270,8 @@ def explained(what: str) -> Iterator[None]:
     """Whatever goes wrong inside, as an InputError that says where and what to try."""
     try:
         yield
-    except CaromError:
+    except CaromError as error:
+        error.__notes__ = []  # JAX puts one to every error that comes through it: how to see its own frames
         raise
     except Exception as error:
         raise InputError(f"{what} {_sentence(error)}{_place(error)}") from error

@@ -170,6 +170,12 @@ def loops(jaxpr: Any) -> bool:
     return any(eqn.primitive.name == "while" or any(loops(inner.jaxpr) for inner in _others(eqn)) for eqn in jaxpr.eqns)
 
 
+def calls_python(jaxpr: Any) -> bool:
+    """Whether something in it is computed by Python while it runs: that has no derivative."""
+    names = ("pure_callback", "io_callback")
+    return any(eqn.primitive.name in names or any(calls_python(inner.jaxpr) for inner in _others(eqn)) for eqn in jaxpr.eqns)
+
+
 def _others(eqn: Any) -> list[Any]:
     """Computations inside an operation: bodies of loops, branches."""
     values = [x for value in eqn.params.values() for x in (value if isinstance(value, (tuple, list)) else (value,))]

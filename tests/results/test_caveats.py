@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 
 import carom
 from carom.results.caveats import _belts
@@ -80,6 +81,17 @@ def test_a_peg_between_two_points_of_the_grid_is_told():
         assert "'peg' was passed through within a step: its gap is -0.00" in told and "after t = 0.16" in told
     beside = carom.solve(system, carom.MoreauJean(), [0.0125, 0.5051], [3.0, 0.0], dt=0.01, num_steps=40)
     assert beside.caveats == ()  # control: 1e-4 beside it
+
+
+@pytest.mark.parametrize("start", [-1.0, np.nextafter(-1.0, 0.0), -1.0 + 1e-9, -1.0 - 1e-9])
+def test_a_peg_that_is_touched_at_a_point_of_the_grid_and_passed_is_told(start):
+    """After 33 steps of 0.03 the body is at the rim of the peg, to rounding or 1e-9 beside it, and after one more behind it."""
+    system = carom.System(FREE, [carom.Contact(lambda q: (q[0] ** 2 + q[1] ** 2) ** 0.5 - 0.01, name="peg")])
+    run = carom.solve(system, carom.MoreauJean(), [start, 0.0], [3.0, 0.0], dt=0.01, num_steps=40)
+    assert abs(run.gaps[33, 0]) < 2e-9 and run.gaps[34, 0] > 0.009
+    assert len(run.impacts) or ["'peg' was passed through" in told for told in run.caveats] == [True]
+    beside = carom.solve(system, carom.MoreauJean(), [-0.99, 0.01], [3.0, 0.0], dt=0.01, num_steps=40)  # control: touches its top
+    assert abs(beside.gaps.min()) < 1e-15 and beside.caveats == ()
 
 
 def test_a_way_that_is_bent_around_an_obstacle_did_not_pass_through_it():

@@ -96,6 +96,18 @@ KINDS = {
     "the picture of None": (lambda: carom.report.plot_solution(None), "solution must be a run.*got NoneType"),
     "bars of a system": (lambda: carom.report.plot_bars(FALLING), "solution must be a run.*got System; run it first"),
 }  # fmt: skip
+TOLD = {
+    "a section beyond q": (lambda: diagnostics.poincare(run(), lambda q: q[5]), "the section fails with IndexError: index 5 is out of bounds"),
+    "a section of two": (lambda: diagnostics.poincare(run(), lambda q: q), r"the section must return one number; it returns shape \(2,\)"),
+    "a section of text": (lambda: diagnostics.poincare(run(), lambda q: "x"), "the section fails with ValueError"),
+    "a generator beyond q": (lambda: diagnostics.momentum_map(run(), lambda q: [q[5], 0.0]), "the generator fails with IndexError"),
+    "a generator of three": (lambda: diagnostics.momentum_map(run(), lambda q: np.ones(3)), "the generator must return 2 numbers, one for each velocity"),
+    "a field beyond q": (lambda: diagnostics.nonholonomic_momentum(run(), lambda q: q[5] * q), r"the field reads q\[5\], of 2"),
+    "a field of three": (lambda: diagnostics.nonholonomic_momentum(run(), lambda q: np.ones(3)), "the field must return 2 numbers"),
+    "an orbit that does not close": (
+        lambda: diagnostics.periodic_orbit(carom.System(lambda q, v: 0.5 * v @ v - 9.81 * q[1]), METHOD, [0.0, 1.0], [0.0, 0.0], **STEPS),
+        r"no periodic orbit near: .* misses its start by 0.196"),
+}  # fmt: skip
 OPTIONS = {
     "solve": (lambda: carom.solve(FALLING, METHOD, [0.0, 1.0], [0.0, 0.0], **STEPS, colour=3), "solve has no option 'colour': it takes system, method, q0, v0, dt"),
     "solve, near": (lambda: carom.solve(FALLING, METHOD, [0.0, 1.0], [0.0, 0.0], dt=0.01, n_steps=2), "no option 'n_steps'.*did you mean 'num_steps'"),
@@ -181,7 +193,7 @@ TABLES = {
 }  # fmt: skip
 TABLE = {
     f"{group}: {name}": row
-    for group, rows in (("diagnostic", DIAGNOSTICS), ("kind", KINDS), ("option", OPTIONS), ("table", TABLES))
+    for group, rows in (("diagnostic", DIAGNOSTICS), ("kind", KINDS), ("told", TOLD), ("option", OPTIONS), ("table", TABLES))
     for name, row in rows.items()
 }
 

@@ -55,8 +55,14 @@ def in_list(kind):
     return (lambda q: row[0] * q), functools.partial(row.__setitem__, 0)
 
 
-def in_namespace():
-    args = argparse.Namespace(g=2.0)
+class Settings(types.SimpleNamespace):
+    @property
+    def doubled(self):
+        return 2 * self.g
+
+
+def in_namespace(kind):
+    args = kind(g=2.0)
     return (lambda q: args.g * q), functools.partial(setattr, args, "g")
 
 
@@ -90,8 +96,10 @@ READ = {
     "exec": exec_made, "OrderedDict": lambda: in_dict(collections.OrderedDict), "UserDict": lambda: in_dict(collections.UserDict),
     "defaultdict": lambda: in_dict(lambda d: collections.defaultdict(float, d)), "Odd": lambda: in_dict(Odd),
     "ChainMap": lambda: in_dict(collections.ChainMap), "deque": lambda: in_list(collections.deque),
-    "array": lambda: in_list(lambda x: array.array("d", x)), "Numbers": lambda: in_list(Numbers), "Namespace": in_namespace,
-    "mappingproxy": through_proxy, "objects": in_objects, "poly1d": in_polynomial, "wraps": wrapped,
+    "array": lambda: in_list(lambda x: array.array("d", x)), "Numbers": lambda: in_list(Numbers),
+    "Namespace": lambda: in_namespace(argparse.Namespace), "SimpleNamespace": lambda: in_namespace(types.SimpleNamespace),
+    "Settings": lambda: in_namespace(Settings), "mappingproxy": through_proxy, "objects": in_objects,
+    "poly1d": in_polynomial, "wraps": wrapped,
 }  # fmt: skip
 
 
