@@ -1,8 +1,12 @@
 """A bracketed scalar root as an iteration that its owner drives: propose a point, evaluate there, update.
 
-Regula falsi with the weights of Anderson and Björck keeps the sign change and converges superlinearly on smooth functions,
-usually in six or seven points. Where three points in a row have not shrunk the bracket eightfold and the values do not fall
-either, a bisection follows, so the worst case is bounded.
+Where the slopes at both ends are known and negative, the next point is where the inverse function, as the cubic through both
+ends with their slopes, comes to zero: fourth order, one or two points for a gap in flight. Otherwise, and where three such points
+have not shrunk the bracket eightfold, it is regula falsi with the weights of Anderson and Björck, which keeps the sign change and
+converges superlinearly on smooth functions, usually in six or seven points. Where that has not shrunk it either, a bisection
+follows, so the worst case is bounded.
+
+A value within `tolerance`, which is what rounding does to values, counts as zero; halfway there is aimed at.
 """
 
 from typing import Any, NamedTuple
@@ -25,11 +29,15 @@ class Bracket(NamedTuple):
     side: Int[Array, ""]  #            which end moved last: +1 low, −1 high
     age: Int[Array, ""]  #             points since the width was `width_then`
     width_then: Float[Array, ""]
+    slope_low: Float[Array, ""]  #     of the function; inf where it is not known
+    slope_high: Float[Array, ""]
+    tolerance: Float[Array, ""]
 
 
-def open_bracket(low, value_low, at_low, high, value_high) -> Bracket:
+def open_bracket(low, value_low, at_low, high, value_high, slopes=(jnp.inf, jnp.inf), tolerance: Any = 0.0) -> Bracket:
     one, zero = jnp.ones_like(low), jnp.zeros((), jnp.int32)
-    return Bracket(low, value_low, at_low, high, value_high, one, one, zero, zero, high - low)
+    known = [jnp.asarray(x, low.dtype) for x in (*slopes, tolerance)]
+    return Bracket(low, value_low, at_low, high, value_high, one, one, zero, zero, high - low, *known)
 
 
 def propose(b: Bracket) -> Float[Array, ""]:
@@ -39,12 +47,18 @@ def propose(b: Bracket) -> Float[Array, ""]:
     low, high = b.value_low * b.weight_low, b.value_high * b.weight_high
     fraction = low / (low - high)
     bisect = (b.age >= 6) | ~((fraction >= 0.0) & (fraction <= 1.0))
-    x = b.low + width * jnp.where(bisect, 0.5, fraction)
+    by_values = width * jnp.where(bisect, 0.5, fraction)
+    fall = b.value_low - b.value_high
+    u = (b.value_low - 0.5 * b.tolerance) / fall
+    from_ends = (1.0 - u) / b.slope_low - u / b.slope_high
+    by_slopes = u * (u * (3.0 - 2.0 * u) * width - (1.0 - u) * fall * from_ends)
+    falling = (b.slope_low < 0.0) & (b.slope_high < 0.0) & (b.age < 3)
+    x = b.low + jnp.where(falling & (by_slopes > 0.0) & (by_slopes < width), by_slopes, by_values)
     inset = jnp.minimum(eps * b.high, 0.5 * width)
     return jnp.clip(x, b.low + inset, b.high - inset)
 
 
-def update(b: Bracket, x, value, extra) -> Bracket:
+def update(b: Bracket, x, value, extra, slope: Any = jnp.inf) -> Bracket:
     """The bracket after looking at x. A value that is not a number counts as negative."""
     good = value >= 0.0
     low, high = jnp.where(good, x, b.low), jnp.where(good, b.high, x)
@@ -63,9 +77,12 @@ def update(b: Bracket, x, value, extra) -> Bracket:
         side=jnp.where(good, 1, -1).astype(b.side.dtype),
         age=jnp.where(restart, 0, b.age + 1),
         width_then=jnp.where(restart, high - low, b.width_then),
+        slope_low=jnp.where(good, slope, b.slope_low),
+        slope_high=jnp.where(good, b.slope_high, slope),
+        tolerance=b.tolerance,
     )
 
 
 def is_narrow(b: Bracket) -> Bool[Array, ""]:
     eps = float(jnp.finfo(b.low.dtype).eps)
-    return (b.high - b.low <= eps * b.high) | (b.value_low == 0.0)
+    return (b.high - b.low <= eps * b.high) | (b.value_low <= b.tolerance)

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.impulse import launch, resolve
-from carom.methods.variational.locate import clearance, turns, unresolved
+from carom.methods.variational.locate import clearance, slope_of_closest, turns, unresolved
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step, look_ahead, origin_of
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once, sealed, single_kernel
@@ -273,7 +273,7 @@ def bounce(lane: _Bound, one: LaneStates, until) -> tuple[LaneStates, Bool[Array
     gaps, _ = lane.approach(leg.q, leg.p, t_hit)
     pending, settled = resolve(lane.method, lane.mechanics, leg, t_hit, lane.dt, jnp.argmin(gaps))
     after = begin._replace(q=leg.q, p=leg.p, t=t_hit, pending=pending)
-    start, _, allowance = origin_of(lane.mechanics, after, lane.dt)
+    start, _, allowance, _ = origin_of(lane.mechanics, after, lane.dt)
     rest = jnp.maximum(t_end - t_hit, 0.0)
     end = look_ahead(lane.approach, lane.flow, after, allowance, rest, pending.balance)
     ends = (start.gaps, start.rates, end.gaps, end.rates, rest)
@@ -288,7 +288,7 @@ def _first_contact(lane: _Bound, begin: Moment, s) -> tuple[Float[Array, ""], Bo
 
     The bracket is that of `locate`, point by point; it carries no states.
     """
-    start, touching, _ = origin_of(lane.mechanics, begin, s)
+    start, touching, _, tolerance = origin_of(lane.mechanics, begin, s)
 
     def look(x):
         out = lane.fast_flow(begin.q, begin.p, begin.t, x)
@@ -300,9 +300,12 @@ def _first_contact(lane: _Bound, begin: Moment, s) -> tuple[Float[Array, ""], Bo
 
     def closer(bracket: Bracket):
         x = once(propose(bracket))
-        return once(update(bracket, x, jnp.min(look(x)[0]), ()))
+        gaps, rates = look(x)
+        return once(update(bracket, x, jnp.min(gaps), (), slope_of_closest(gaps, rates, touching)))
 
-    bracket = open_bracket(jnp.zeros_like(s), jnp.min(start.gaps), (), s, jnp.where(simple, jnp.min(gaps), -1.0))
+    slopes = [slope_of_closest(*seen, touching) for seen in ((start.gaps, start.rates), (gaps, rates))]
+    closest = jnp.where(simple, jnp.min(gaps), -1.0)
+    bracket = open_bracket(jnp.zeros_like(s), jnp.min(start.gaps), (), s, closest, slopes, tolerance)
     bracket = bracket._replace(low=jnp.where(simple, bracket.low, bracket.high))
     length = jax.lax.while_loop(lambda b: ~is_narrow(b), closer, bracket).low
     gaps, rates = look(length)

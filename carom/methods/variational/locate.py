@@ -94,7 +94,7 @@ class _Glance(NamedTuple):
     clear: Bool[Array, ""]  #           looking, and everything between origin and here is resolved
 
 
-def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s) -> tuple[End, Array, Array]:
+def locate(look: Callable[[Array, Array], End], start: End, touching, tolerance, balance, s) -> tuple[End, Array, Array]:
     """Fly over s; if a contact closes on the way, find the first: the end of the leg, whether there is one, and `balance`.
 
     `look(σ, balance)` flows to σ. The search is always in one of three states:
@@ -109,7 +109,8 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         closing    a bracket on the closest gap: where is it zero?
                      └─ narrow ── that is the new end, a contact ──────→ as after `clear`, until nothing closes before it
 
-    Whether the impact at the start balances the energy or takes the law is decided once, over the whole length s.
+    A gap of up to `tolerance` counts as closed. Whether the impact at the start balances the energy or takes the law is decided
+    once, over the whole length s.
     """
     k = start.gaps.shape[0]
 
@@ -131,7 +132,7 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         dipping, which = jnp.any(candidates), jnp.argmax(candidates)
         passed = ready & ~dipping & (_closest(end, touching) >= 0.0)
         ready, dipping, which, passed = once((ready, dipping, which, passed))
-        fresh = _fresh_bracket(start, now.origin, end, touching, dipping, which)
+        fresh = _fresh_bracket(start, now.origin, end, touching, tolerance, dipping, which)
         onwards = jnp.minimum(s, end.length + 2 * (end.length - now.origin.length))
         halfway = now.origin.length + 0.5 * (x - now.origin.length)
         blurred = now.looking & ~glance.clear
@@ -151,7 +152,7 @@ def locate(look: Callable[[Array, Array], End], start: End, touching, balance, s
         )
 
     no, yes, zero = jnp.asarray(False), jnp.asarray(True), jnp.zeros((), jnp.int32)
-    here = _value_at(start, start, touching)
+    here = jnp.min(_distances_at(start, start, touching))
     nowhere = open_bracket(start.length, here, start, start.length, here)
     begin = _Search(start, start, s, yes, nowhere, no, jnp.zeros((), int), jnp.zeros(k, bool), balance, no, no, zero)
     final = jax.lax.while_loop(lambda now: ~now.finished, search, begin)
@@ -162,10 +163,15 @@ def _closest(end: End, touching) -> Float[Array, ""]:
     return jnp.min(_distances(end, touching))
 
 
-def _value_at(start: End, end: End, touching) -> Float[Array, ""]:
-    """The closest gap; at the start, where a touching gap is zero, how fast it opens."""
-    begin = jnp.min(jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps))
-    return jnp.where(end.length > 0, _closest(end, touching), begin)
+def _distances_at(start: End, end: End, touching) -> Float[Array, " k"]:
+    """The gaps; at the start, where a touching gap is zero, how fast it opens."""
+    begin = jnp.where(touching, jnp.maximum(start.rates, 0.0), start.gaps)
+    return jnp.where(end.length > 0, _distances(end, touching), begin)
+
+
+def slope_of_closest(distances, rates, touching) -> Float[Array, ""]:
+    """How fast the least distance changes; inf where it is that of a contact that touched at the start."""
+    return jnp.min(jnp.where((distances <= jnp.min(distances)) & ~touching, rates, jnp.inf))
 
 
 def _is_resolved(origin: End, there: End, s) -> Bool[Array, ""]:
@@ -190,15 +196,20 @@ def _narrowed(now: _Search, glance: _Glance, touching) -> tuple[Bracket, Array, 
     """
     i, there = now.which, glance.there
     fall = jnp.where(there.gaps[i] < 0, 0.0, -there.rates[i])
-    value = once(jnp.where(now.dipping, fall, _closest(there, touching)))
-    bracket = once(update(now.bracket, glance.x, value, there))
+    distances = _distances(there, touching)
+    value = once(jnp.where(now.dipping, fall, jnp.min(distances)))
+    slope = jnp.where(now.dipping, jnp.inf, slope_of_closest(distances, there.rates, touching))
+    bracket = once(update(now.bracket, glance.x, value, there, slope))
     narrow = is_narrow(bracket) & ~now.looking
     harmless = now.dipping & (bracket.at_low.gaps[i] >= 0)
     return bracket, *once((narrow, harmless))
 
 
-def _fresh_bracket(start: End, origin: End, end: End, touching, dipping, which) -> Bracket:
+def _fresh_bracket(start: End, origin: End, end: End, touching, tolerance, dipping, which) -> Bracket:
     """On the rate of the gap that dips, or on the closest gap."""
-    low = jnp.where(dipping, -origin.rates[which], _value_at(start, origin, touching))
-    high = jnp.where(dipping, -end.rates[which], _closest(end, touching))
-    return open_bracket(origin.length, low, origin, end.length, high)
+    first, last = _distances_at(start, origin, touching), _distances(end, touching)
+    low = jnp.where(dipping, -origin.rates[which], jnp.min(first))
+    high = jnp.where(dipping, -end.rates[which], jnp.min(last))
+    ends = [slope_of_closest(d, rates, touching) for d, rates in ((first, origin.rates), (last, end.rates))]
+    slopes = [jnp.where(dipping, jnp.inf, slope) for slope in ends]
+    return open_bracket(origin.length, low, origin, end.length, high, slopes, jnp.where(dipping, 0.0, tolerance))

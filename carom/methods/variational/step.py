@@ -25,6 +25,7 @@ MOST_LOSSES = 64  #      impacts with loss in one step: the motion comes to rest
 MOST_IDLE = 64  #        impacts in a row without time between them: it rests already
 MOST_ELASTIC = 100_000  # elastic impacts in one step end by themselves; a guard for memory and patience
 NO_TIME = 1e-12  #       of a step
+CLOSED = 1 / 8  #        of what rounding may do to a gap: a gap this small is closed, and looking closer sees noise
 
 
 def glide_step(flow: FlowMap, approach, q, p, t, dt, seen) -> Glide:
@@ -86,9 +87,9 @@ def collision_step(
     def go_on(now: Moment):
         # (1), (2): fly, up to the first contact if there is one.
         pending, s = now.pending, jnp.maximum(t_end - now.t, 0.0)
-        here, touching, allowance = origin(now._replace(table=None), dt)
+        here, touching, allowance, tolerance = origin(now._replace(table=None), dt)
         look = lambda sigma, balance: look_ahead(see, flow, now, allowance, sigma, balance)  # noqa: E731
-        end, found, balance = locate(look, here, touching, pending.balance, s)
+        end, found, balance = locate(look, here, touching, tolerance, pending.balance, s)
         # A step may start in contact, moving inwards by more than rounding.
         inwards = touching & (here.gaps + here.rates * s < allowance) & ~pending.active
         strikes = jnp.any(inwards)
@@ -122,8 +123,9 @@ def _is_crowded(method, impacts, losses, idle) -> Bool[Array, ""]:
     return (losses >= MOST_LOSSES) | (idle >= MOST_IDLE) | (impacts >= MOST_ELASTIC)
 
 
-def origin_of(mechanics: Mechanics, now: Moment, dt) -> tuple[End, Bool[Array, " k"], Float[Array, " k"]]:
-    """The start of a leg as the contacts see it, which of them touch there, and how far below zero rounding may take these."""
+def origin_of(mechanics: Mechanics, now: Moment, dt) -> tuple[End, Bool[Array, " k"], Float[Array, " k"], Float[Array, ""]]:
+    """The start of a leg as the contacts see it, which of them touch there, how far below zero rounding may take these, and how
+    large a gap may be that counts as closed: none where one touches, since gaps are then looked at per unit of time."""
     scale = jnp.where(now.pending.active, 1.0, 0.0)
     p = now.p + scale * now.pending.direction
     v = mechanics.velocity(now.q, p, now.t)
@@ -133,7 +135,8 @@ def origin_of(mechanics: Mechanics, now: Moment, dt) -> tuple[End, Bool[Array, "
     energy = jnp.where(now.pending.active, now.pending.energy, mechanics.energy(now.q, v, now.t))
     here = Leg(now.q, p, energy, scale, ~now.pending.balance, jnp.asarray(True))
     allowance = jnp.where(touching, jnp.minimum(gaps, 0.0) - gap_rounding, 0.0)
-    return End(jnp.zeros_like(dt), here, gaps, rates), touching, allowance
+    tolerance = jnp.where(jnp.any(touching), 0.0, CLOSED * jnp.min(gap_rounding))
+    return End(jnp.zeros_like(dt), here, gaps, rates), touching, allowance, tolerance
 
 
 def look_ahead(see, flow: FlowMap, now: Moment, allowance, s, balance) -> End:
