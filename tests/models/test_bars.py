@@ -18,6 +18,9 @@ REFLECTION = carom.VariationalCollision(carom.Trapezoidal(), elastic="reflection
 
 # Contacts with integrator 1. Bouncing nodes are chaotic: another rounding changes the later ones, by a few in row 3.
 COUNTS = {1: 75, 2: 66, 3: 111, 4: 38, 5: 60, 6: 74}
+# The stiff bar rattles: two dozen runs that differ in the last digit of their starts had 109 to 122 impacts (standard deviation 3),
+# the last at 19.56 to 19.98 (0.15). The median of eleven varies by a third of that. Runs of the other rows do not differ at all.
+CHAOTIC = 3
 # Largest relative energy errors of an independent program with the trapezoidal rule, over all rows, and half as much again for
 # that reason.
 WORST = {1: 1.5 * 1.4e-3, 2: 4.5e-4}
@@ -42,6 +45,16 @@ def mean_velocities(solution, counts):
     return np.array([solution.p[-1, part].sum() / mass[part].sum() for part in parts])
 
 
+def middle_of_many(run):
+    """The medians of the number of impacts and of the last instant, of eleven runs that differ in the last digit of their starts."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(11):
+        q0, v0 = (x[0] * (1 + 2**-50 * rng.standard_normal()) for x in (run.q, run.v))
+        again = carom.solve(run.system, TRAPEZOIDAL, q0, v0, dt=DT, num_steps=STEPS, params=run.params, progress=False)
+        found.append((len(again.impacts), again.impacts.t[-1]))
+    return np.median(found, axis=0)
+
+
 @pytest.mark.sensitive
 @pytest.mark.parametrize("row", COUNTS)
 @pytest.mark.parametrize("integrator", [1, 2])
@@ -56,8 +69,9 @@ def test_every_row_of_the_figures(runs, row, integrator):
     speed = np.ptp(BAR_ROWS[row]["speeds"])
     np.testing.assert_allclose(found, wanted, atol=0.03 * speed)  # 50 elements: a front is a few elements wide, 1/50 of a contact
     if integrator == 1:
-        assert len(run.impacts) == pytest.approx(COUNTS[row], abs=5)
-        assert run.impacts.t[-1] == pytest.approx(exact.contacts[0][2], abs=0.9)  # the last bounce comes with the waves
+        count, last = (len(run.impacts), run.impacts.t[-1]) if row != CHAOTIC else middle_of_many(run)
+        assert count == pytest.approx(COUNTS[row], abs=5)
+        assert last == pytest.approx(exact.contacts[0][2], abs=0.9)  # the last bounce comes with the waves
     else:
         # Contact begins once and ends with the waves, within the time a front takes to pass; some rows flutter on the way out.
         assert run.impacts.t[-1] == pytest.approx(exact.contacts[0][2], abs=0.5)
