@@ -46,7 +46,7 @@ def mean_velocities(solution, counts):
 
 
 def middle_of_many(run):
-    """The medians of the number of impacts and of the last instant, of eleven runs that differ in the last digit of their starts."""
+    """The medians of the number of impacts and of the last instant of eleven runs that differ in the last digit of their starts."""
     rng, found = np.random.default_rng(0), []
     for _ in range(11):
         q0, v0 = (x[0] * (1 + 2**-50 * rng.standard_normal()) for x in (run.q, run.v))
