@@ -9,12 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from carom.closures.frozen_function import Frozen
+from carom.closures.per_object import per_object
 from carom.contact.contact import Contact
 from carom.named import Named
 from carom.numerics.held_fixed import held_fixed
 from carom.numerics.slopes import slopes
 from carom.spaces.space import Space
 
+_answers = per_object(lambda function: {})  # to what was asked of a Lagrangian before
 EPS_PER_GAP = 64  # roundings in a gap: a few operations per coordinate, and a root found to one rounding
 
 
@@ -32,6 +35,22 @@ class Functions:
         self.space: Space | None = system.space if system.space is not None and system.space.size != system.space.dim else None
         self.size = dim if self.space is None else self.space.size
         self.dim = dim if self.space is None else self.space.dim
+
+    def asked_once(self, what: str, ask: Callable[[], Any]) -> Any:
+        """`ask()`, for an answer that the text of the Lagrangian and the kind of its parameters decide: a system is bound several
+        times before its first step, and reading its derivatives is a tenth of the time up to there."""
+        function = self.system.lagrangian.function if isinstance(self.system.lagrangian, Named) else None
+        if self.is_chart or not isinstance(function, Frozen):
+            return ask()
+        leaves, tree = jax.tree.flatten(self.params)
+        kinds = [(x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic, jax.Array)) else (type(x), x) for x in leaves]
+        known, key = _answers(function), (what, self.size, self.dim, jax.config.jax_enable_x64, tree, *kinds)
+        try:
+            if key not in known:
+                known[key] = ask()
+        except TypeError:  # something among the parameters cannot be hashed
+            return ask()
+        return known[key]
 
     # -- the formulas of the user ------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from carom.system.contacts import Contacts
 from carom.system.contacts_in_step import NearContacts, pick
 from carom.system.functions import Functions
 from carom.system.massless import massless_velocity
-from carom.system.splitting import Splitting, split
+from carom.system.splitting import Splitting, is_split, split
 from carom.xla.structure import depends_on
 
 
@@ -187,9 +187,9 @@ class LagrangianMechanics(Mechanics):
         self.around = around
         self.bilateral = bilateral and bool(self.system.joints or self.system.constraints is not None)
         q, v, t = jnp.zeros(self.size), jnp.zeros(self.dim), jnp.zeros(())
-        q_free, v_free, t_free = (not used for used in depends_on(self._mass, q, v, t))
+        q_free, v_free, t_free = (not used for used in functions.asked_once("mass", lambda: depends_on(self._mass, q, v, t)))
         self.quadratic = v_free
-        self.autonomous = not depends_on(functions.lagrangian, q, v, t)[2]
+        self.autonomous = functions.asked_once("time", lambda: not depends_on(functions.lagrangian, q, v, t)[2])
         self.num_constraints = jax.eval_shape(self.constraints, q, t).shape[0] if self.bilateral else 0
         fixed = not self.bilateral or not any(depends_on(self.constraints, q, t))
         # A mass that nothing changes is computed once, and not again wherever a program needs it.
@@ -206,7 +206,9 @@ class LagrangianMechanics(Mechanics):
         plain = self.num_constraints == 0 and self.system.massless is None and self.functions.space is None
         if self._inverse_mass is None or not plain or not self.autonomous or self.functions.forced:
             return None
-        return split(self.functions.lagrangian, self._inverse_mass)
+        lagrangian = self.functions.lagrangian
+        splits = self.functions.asked_once("splits", lambda: is_split(lagrangian, self.dim))
+        return split(lagrangian, self._inverse_mass) if splits else None
 
     def loose(self) -> "LagrangianMechanics":
         return LagrangianMechanics(self.functions, bilateral=False, around=self.around) if self.bilateral else self

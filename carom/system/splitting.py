@@ -24,14 +24,19 @@ class Splitting(NamedTuple):
     at_rest: Any = 0.0
 
 
-def split(lagrangian: Callable[..., Any], inverse_mass: Float[Array, "n n"]) -> Splitting | None:
-    """Of a Lagrangian on a vector space, with constant mass and without explicit time; None where a force depends on velocities."""
-    n = inverse_mass.shape[0]
+def is_split(lagrangian: Callable[..., Any], n: int) -> bool:
+    """Of a Lagrangian on a vector space, with constant mass and without explicit time: does no force depend on velocities?"""
     zero, t = jnp.zeros(n), jnp.zeros(())
     slopes = jax.grad(lagrangian, argnums=(0, 1))
-    if depends_on(lambda v, q: slopes(q, v, t)[0], zero, zero)[0] or depends_on(lambda q, v: slopes(q, v, t)[1], zero, zero)[0]:
-        return None
-    at_rest = slopes(zero, zero, t)[1]  # of a term that is linear in v
+    by_v, by_q = depends_on(lambda v, q: slopes(q, v, t)[0], zero, zero), depends_on(lambda q, v: slopes(q, v, t)[1], zero, zero)
+    return not (by_v[0] or by_q[0])
+
+
+def split(lagrangian: Callable[..., Any], inverse_mass: Float[Array, "n n"]) -> Splitting:
+    """The parts of one that is split."""
+    n = inverse_mass.shape[0]
+    zero, t = jnp.zeros(n), jnp.zeros(())
+    at_rest = jax.grad(lagrangian, argnums=1)(zero, zero, t)  # of a term that is linear in v
 
     def drift(q, p, h):
         v = matvec(inverse_mass, p - at_rest)
