@@ -1,8 +1,8 @@
 """A bracketed scalar root as an iteration that its owner drives: propose a point, evaluate there, update.
 
-Where the slopes at both ends are known and negative, and agree with the values, the next point is where the inverse function, as the
-cubic through both ends with their slopes, comes to zero: two points for a gap in flight. Otherwise, and where three such points have
-not shrunk the bracket eightfold, it is regula falsi with the weights of Anderson and Björck, which keeps the sign change and
+Where the slopes at both ends are known and negative, and agree with the values, the next point is where the inverse function, as
+the cubic through both ends with their slopes, comes to zero: two points for a gap in flight. Otherwise, and where three such points
+have not shrunk the bracket eightfold, it is regula falsi with the weights of Anderson and Björck, which keeps the sign change and
 converges superlinearly on smooth functions, usually in six or seven points. Where that has not shrunk it either, a bisection
 follows, so the worst case is bounded.
 
@@ -52,7 +52,7 @@ def propose(b: Bracket) -> Float[Array, ""]:
     u = (b.value_low - 0.5 * b.tolerance) / fall
     from_ends = (1.0 - u) / b.slope_low - u / b.slope_high
     by_slopes = u * (u * (3.0 - 2.0 * u) * width - (1.0 - u) * fall * from_ends)
-    # What slopes and values say has to agree: where the impulse of a leg changes with its length, its rates are not quite the slopes.
+    # What slopes and values say has to agree: where the impulse of a leg changes with its length, rates are not quite the slopes.
     agree = jnp.abs(fall + 0.5 * width * (b.slope_low + b.slope_high)) < 0.25 * fall
     falling = (b.slope_low < 0.0) & (b.slope_high < 0.0) & agree & (b.age < 3)
     x = b.low + jnp.where(falling & (by_slopes > 0.0) & (by_slopes < width), by_slopes, by_values)
