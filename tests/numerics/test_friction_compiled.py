@@ -58,7 +58,7 @@ def test_factors_solve_what_a_dense_matrix_says(d):
     b = rng.normal(size=(n, d))
     expected = np.linalg.solve(matrix, b.ravel()).reshape(n, d)
     wrong = D.copy()  # control: a factor whose fill was forgotten solves another system
-    assert factors.factorise(start, rows, D, L, U, (0,) * d)
+    assert factors.factorise(start, rows, D, L, U, (0,) * d, len(D))
     x = b.copy()
     factors.solve(start, rows, D, L, U, x, (0,) * d)
     slack = 1e3 * np.finfo(float).eps * np.linalg.cond(matrix)  # of an elimination with pivots inside of blocks alone
@@ -66,10 +66,43 @@ def test_factors_solve_what_a_dense_matrix_says(d):
     assert np.abs(np.linalg.solve(wrong, b[:, :, None])[:, :, 0] - expected).max() > 1e-2 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("tail", [0, 1, 11, 30])
+def test_the_last_bodies_may_be_one_dense_matrix(tail):
+    rng, n, d = np.random.default_rng(5), 30, 6
+    start, rows, D, L, U, A = _random_graph(rng, n, d)
+    matrix = A.transpose(0, 2, 1, 3).reshape(n * d, n * d)
+    b = rng.normal(size=(n, d))
+    expected = np.linalg.solve(matrix, b.ravel()).reshape(n, d)
+    found = factors.Factors.of(start, rows, D, L, U, tail)
+    assert found is not None
+    x = b.copy()
+    found.solve(x)
+    slack = 1e3 * np.finfo(float).eps * np.linalg.cond(matrix)  # as above
+    assert np.abs(x - expected).max() <= slack * np.abs(expected).max()
+    if found.dense is not None:  # control: a matrix of its own for the last bodies, and not its transpose
+        turned = factors.Factors(found.blocks, (np.asfortranarray(found.dense[0].T), found.dense[1]))
+        y = b.copy()
+        turned.solve(y)
+        assert np.abs(y - expected).max() > 1e-2 * np.abs(expected).max()
+
+
+def test_a_dense_tail_is_as_long_as_it_pays():
+    full = np.arange(80)
+    pair = np.array([(i, j) for i in full for j in full[:i]])
+    start, _ = factors.structure(80, pair)
+    tail, left = factors.dense_tail(start, 6)
+    length = np.diff(start).astype(float)
+    work = np.sum(length * (length + 2)) * 2 * 6**3
+    assert tail > 70 and left < 0.5 * work
+    chain, _ = factors.structure(80, np.stack([full[:-1], full[1:]], axis=1))  # control: nothing to gain
+    assert factors.dense_tail(chain, 6)[0] == 0
+
+
 def test_a_matrix_without_a_pivot_is_refused():
     start, rows, D, L, U, _ = _random_graph(np.random.default_rng(0), 5, 3)
     D[2] = L[:] = U[:] = 0.0
-    assert not factors.factorise(start, rows, D, L, U, (0,) * 3)
+    assert not factors.factorise(start, rows, D.copy(), L, U, (0,) * 3, len(D))
+    assert factors.Factors.of(start, rows, D, L, U, len(D)) is None
 
 
 @each_problem

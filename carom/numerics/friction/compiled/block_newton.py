@@ -28,7 +28,7 @@ class BodyGraph:
     """I + G D Gᵀ of (18), factorised, on the graph of the bodies that units with D ≠ 0 connect."""
 
     problem: BlockProblem
-    blocks: tuple[np.ndarray, ...]  # where they stand, and those on, below and above the diagonal
+    factorised: factors.Factors
 
     @classmethod
     def of(cls, problem: BlockProblem, D: np.ndarray) -> "BodyGraph | None":
@@ -36,12 +36,13 @@ class BodyGraph:
         coordinates, R = problem.dims
         start, rows = factors.structure(problem.bodies, _acting(D, problem.pair, problem.bodies))
         blocks = start, rows, *_matrix(problem.G, problem.pair, D, start, rows, problem.bodies, coordinates, R)
-        return cls(problem, blocks) if factors.factorise(*blocks, coordinates) else None
+        found = factors.Factors.of(*blocks)
+        return None if found is None else cls(problem, found)
 
     def solve(self, D: np.ndarray, begin: np.ndarray) -> np.ndarray:
         """begin − D Gᵀdv, with dv of (18) for C⁻¹b = begin."""
         dv = pushed(self.problem, begin)
-        factors.solve(*self.blocks, dv[:-1], self.problem.dims[0])
+        self.factorised.solve(dv[:-1])
         dv[-1] = 0.0
         return begin - _multiply(D, felt(self.problem, dv))
 

@@ -32,7 +32,7 @@ class Path:
 INSIDE = -1  #        instead of iterations of (12): from points of a path through the inside of the cones
 TURNS = (  #          iterations of (12), and the points after them
     (0, Path(1e-3, 0.1, 10.0, 6, 2)),  # from the impulses of the step before: where contacts keep their states this is all
-    (300, Path(0.1, 0.3, 10.0, 8, 60)),
+    (300, Path(0.1, 0.3, 4.0, 8, 100)),
     (INSIDE, Path(0.1, 0.3, 10.0, 8, 25)),
     (1000, Path(1e-3, 0.1, 5.0, 12, 60)),
     (1000, Path(1e-2, 0.7, 3.0, 20, 100)),
@@ -49,10 +49,13 @@ GOALS = 1e-3, 0.1  #  the certificate at which proximal points are tried from th
 INNER = 40  #         and its steps at most
 NEAR = 1e-8  #        a certificate with which (12) stops: the rest is Newton's
 ITERATION = 100.0  #  operations of (12) for each row, as long as those of a factorisation take
-NEWTONS = 8  #        steps of Newton that (12) may cost
-GETS_ON = 0.5  #      what is left of a certificate after a turn of (12) that is worth another
+NEWTONS = 24  #       steps of Newton that (12) may cost
+GETS_ON = 0.8  #      what is left of a certificate after a turn of (12) that is worth another
 CHEAP = 3e4  #        operations of a factorisation for each row, beyond which no solution is made more exact than is asked for
 IN_VAIN = 200  #      Newton steps of a turn: no problem that was solved took more than 160
+LOST = 3, 30.0  #     steps of Newton after which a point is given up where ‖F‖ is so many times that at x̄,
+AGAIN = 1.5, 0.5  #   times the λ of such a point is where it falls slowly, until that has been halved often enough,
+SLOWLY = 0.8, 0.6  #  and how it falls then, and after a point that took more steps than half of what it may
 FOUND = 0.1  #        of ‖F‖ at x̄: a point with less is the next x̄
 FEW = 300  #          bodies, for which an order is found once and not for each point
 LEAST, MOST = 1e-9, 10.0  # of λ
@@ -138,8 +141,7 @@ def _work(problem: BlockProblem, x: np.ndarray) -> float:
     pairs = problem.pair[(x[:, 0] > 0) | (problem.kind == BILATERAL)]
     pairs = pairs[np.all(pairs < n, axis=1)]
     start, _ = factors.structure(n, factors.order(pairs, n)[pairs].astype(np.int64))
-    length = np.diff(start).astype(float)
-    return float(np.sum(length * (length + 2))) * 2 * len(problem.dims[0]) ** 3
+    return factors.dense_tail(start, len(problem.dims[0]))[1]
 
 
 def _ordered(problem: BlockProblem, points: np.ndarray) -> BlockProblem:
@@ -151,23 +153,25 @@ def _ordered(problem: BlockProblem, points: np.ndarray) -> BlockProblem:
 
 def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, path: Path) -> tuple[np.ndarray, float, int]:
     """Point after point from x; the best by its certificate, that, and the Newton steps taken. Where a point is missed, the next
-    try is from the last that was found, which may have a larger certificate than the first, and λ falls more slowly after that."""
+    try is from the last that was found, which may have a larger certificate than the first, and λ falls more slowly near the λ that
+    was too small."""
     z = rate(problem, x)
     best, least = x, residual(problem, x, z)
     held, held_z = x, z
-    strength, fall, taken = path.first, path.fall, 0
+    strength, small, taken = path.first, 0.0, 0
     for _ in range(path.points):
         if taken >= IN_VAIN:
             break
-        centre, aim, found = x, None, False
-        for _ in range(path.steps + 1):
+        centre, aim, steps, found = x, np.inf, 0, False
+        for steps in range(path.steps + 1):
             shifted = z + strength * (x - centre)
             F, points, size = natural_map(problem, x, shifted, 1.0)
-            if aim is None:
+            if steps == 0:
                 aim = FOUND * size
                 if problem.bodies > FEW or not taken:
                     problem = _ordered(problem, points)
-            if found := size <= aim:
+            found = size <= aim
+            if found or (steps >= LOST[0] and size > LOST[1] / FOUND * aim):
                 break
             dx = newton_step(problem, F, points, shifted, 1.0, strength)
             if dx is None:
@@ -180,9 +184,18 @@ def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, pat
             if least <= tolerance:
                 return best, least, taken
         if found:
-            held, held_z, strength = x, z, max(fall * strength, LEAST)
+            held, held_z = x, z
+            strength, small = _weaker(strength, small, path.fall if 2 * steps <= path.steps else max(path.fall, SLOWLY[1]))
         else:
-            x, z, strength, fall = held, held_z, path.rise * strength, fall**0.5
+            x, z, strength, small = held, held_z, path.rise * strength, AGAIN[0] * strength
             if strength > MOST:
                 break
     return best, least, taken
+
+
+def _weaker(strength: float, small: float, fall: float) -> tuple[float, float]:
+    """The next λ after a point that was found, and the λ below which the next falls slowly."""
+    new = fall * strength
+    if new >= small:
+        return max(new, LEAST), small
+    return max(new, min(SLOWLY[0] * strength, small), LEAST), AGAIN[1] * small
