@@ -178,6 +178,7 @@ def siconos(name: str, dt: float, steps: int, patience: float = 0.0) -> dict:
     from siconos.mechanics.collision.bullet import SiconosBulletCollisionManager, SiconosBulletOptions
 
     what = scene(name)
+    outside = 0.01 if patience else 0.0  # of heaps: without it balls sink through the floor (bodies_heaps.md)
     system = sk.NonSmoothDynamicalSystem(0.0, dt * (steps + 2))
     bodies = []
     for i, where in enumerate(what["places"]):
@@ -187,7 +188,7 @@ def siconos(name: str, dt: float, steps: int, patience: float = 0.0) -> dict:
         body = RigidBodyDS([*where, *(what["turns"][i] if "turns" in what else UPRIGHT)], speed, mass, np.eye(3) * moment)
         shape = SiconosBox(0.1, 0.1, 0.1) if what["kind"] == "box" else SiconosSphere(BALL)
         shape.setInsideMargin(0.005)
-        shape.setOutsideMargin(0.0)
+        shape.setOutsideMargin(outside)
         parts = SiconosContactorSet()
         parts.append(SiconosContactor(shape))
         body.setContactors(parts)
@@ -196,7 +197,7 @@ def siconos(name: str, dt: float, steps: int, patience: float = 0.0) -> dict:
         bodies.append(body)
     options = SiconosBulletOptions()
     options.worldScale = 1.0
-    options.contactBreakingThreshold = 0.01
+    options.contactBreakingThreshold = 0.01 + outside
     manager = SiconosBulletCollisionManager(options)
     half = np.sqrt(0.5)
     planes = [[0, 0, 0, 1, 0, 0, 0]]
