@@ -1,6 +1,7 @@
 """For everybody: contrast in both themes, the keyboard, names, a phone's width, and nothing that moves by itself."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -207,9 +208,38 @@ def test_a_sweep_can_be_read_on_a_phone(browser):
     with SweepPage("a sweep") as page:
         page.look(Store())
         for dark in (False, True):
+            before = set(page.server.get_clients())
             visit(browser, page, dark=dark, width=PHONE, height=800, ready="[data-carom-done]")
             browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{'dark' if dark else 'light'}'")
             assert pale(browser)[1] == [] and browser.run("document.documentElement.scrollWidth") <= PHONE
+            until(lambda old=before: set(page.server.get_clients()) - old)  # the one that was there may not have left yet
             camera = max(page.server.get_clients().items())[1].camera
             tops = page.places + np.array([0.0, 0.0, page.high])
             until(lambda one=camera, all_=tops: excess(one, all_, np.full(len(all_), 0.5)) < 1)  # the whole map is seen
+
+
+class Camera:
+    """As a page tells it: where it stands, and how wide its picture is."""
+
+    def __init__(self, place: np.ndarray, width: int):
+        self.position, self.look_at, self.image_width = place, np.zeros(3), width
+        self.heard = []
+
+    def on_update(self, hear) -> None:
+        self.heard.append(hear)
+
+
+def test_a_narrow_page_that_says_late_how_wide_it_is_sees_the_map():
+    with SweepPage("a sweep") as page:
+        page.look(Store())
+        there, back, aside = page._seen
+        late = Camera(there + aside + back, 0)
+        page._come(SimpleNamespace(camera=late))
+        late.position, late.image_width = there + aside + back, PHONE  # what it says next
+        late.heard[0](late)
+        np.testing.assert_allclose(late.position, there + 1.3 * back)
+        moved = Camera(there + 2 * back, 0)
+        page._come(SimpleNamespace(camera=moved))
+        moved.image_width = PHONE
+        moved.heard[0](moved)  # control: this one was moved by a hand
+        np.testing.assert_allclose(moved.position, there + 2 * back)
