@@ -94,8 +94,8 @@ def grab(
     at: Callable[[], np.ndarray] | None = None,
 ) -> tuple[float, float]:
     """Press the mouse on the first body (its centre, or where `at` says) and pull it up; where the mouse is then. A press that
-    missed is let go and tried again: the server is told where a camera is a moment after it has moved there, and how long that moment
-    is depends on the machine."""
+    missed is let go and tried again: the server is told where a camera is a moment after it has moved there, and how long that
+    moment is depends on the machine."""
     mouse = lambda kind, x, y, **more: browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)  # noqa: E731
     for _ in range(tries):
         time.sleep(1.0)
