@@ -12,7 +12,7 @@ from carom.live.rigid_fit import wheel
 BLUE, RED, GREY, ARROW = (12, 66, 110), (190, 50, 15), (120, 128, 136), (200, 120, 0)  # viser's lights bleach what they fall on
 COLOURS = np.array([BLUE, (45, 110, 35), (95, 45, 130), (20, 115, 115), (115, 60, 45), (60, 90, 130)], np.uint8)
 LIT = (222, 123, 69)  # that red, for a mesh of its own: see `_own`
-THIN = 0.006  # of the size of the scene: the radius of a line that moves,
+THIN = 0.012  # of the size of the scene: the radius of a line that moves,
 EDGES = 6  #    which is a prism
 SMOOTH = 60  # triangles: rounder than that is shaded round
 
@@ -97,7 +97,7 @@ class Stage:
         if piece.body >= 0:  # a hand takes hold of a mesh, and of no line
             vertices, triangles = _tubes(points, THIN * self.reach)
             return self.scene.add_mesh_simple(name, vertices, triangles, color=_own(piece.body), side="double", flat_shading=True)
-        return self.scene.add_line_segments(name, _segments(points), colour, thickness=2 * THIN * self.reach)
+        return self.scene.add_line_segments(name, _segments(points), colour, thickness=0.008 * self.reach)
 
     def _filled(self, piece: Loose) -> bool:
         """Whether it is the outline of a body in the plane, as of an elastic bar: drawn as stiff ones are, and a hand finds it."""
