@@ -133,7 +133,8 @@ def _finished_first(page: Any) -> Iterator[None]:
     before, pressed = signal.getsignal(signal.SIGINT), []
 
     def once(*_: Any) -> None:
-        signal.signal(signal.SIGINT, before)
+        if pressed:
+            raise KeyboardInterrupt
         pressed.append(True)
         note("the run is over: its results are finished, and then the page ends (Ctrl-C again drops them)")
 

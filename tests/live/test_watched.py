@@ -219,7 +219,15 @@ def test_ctrl_c_says_what_the_next_one_is_for(capsys):
     assert "stopped" not in capsys.readouterr().err
 
 
-def test_ctrl_c_after_the_last_step_keeps_the_results(capsys, tmp_path):
+@pytest.fixture
+def interrupted_as_always():
+    """Ctrl-C as Python has it: whoever ran before in this process may have left it otherwise."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_after_the_last_step_keeps_the_results(interrupted_as_always, capsys, tmp_path):
     """The page said that the run was over, the terminal that Ctrl-C ends it: who pressed before the table came lost the run."""
     page = SimpleNamespace(close=lambda: ended.append(True))
     ended: list[bool] = []
