@@ -91,14 +91,15 @@ def test_bodies_that_slide_down_each_other_meet_once():
     watch(ground, 1.6, each=0.05)
     seen, run = ground.player.footage, ground.takes[0].whole()
     whole = of_world(run)
-    assert run.steps[-1] > 120 and np.array_equal(seen.hits, whole.hits) and seen.hit_names == whole.hit_names
+    assert run.steps[-1] > 120 and seen.hit_names == whole.hit_names
+    assert np.allclose(seen.hits, whole.hits, rtol=0, atol=1e-12)  # the end of a part, however long it is, is rounded otherwise
     struck = ["domino 1 – domino 2", "domino 2 – domino 3", "domino 3 – domino 4"]
     first = {name: t for t, name in reversed(list(zip(whole.hits, whole.hit_names, strict=True)))}
     assert list(dict.fromkeys(n for n in whole.hit_names if "table" not in n)) == struck  # one after the other
     c = run.contacts
     for i, name in enumerate(struck):
         pressed = np.any(c.impulse != 0, axis=1) & (np.minimum(c.a, c.b) == 1 + i) & (np.maximum(c.a, c.b) == 2 + i)
-        assert first[name] == c.t[pressed][0]
+        assert first[name] == pytest.approx(c.t[pressed][0], abs=1e-12)  # the same
     parts = [of_world(part) for part in ground.takes[0].runs]
     assert len(whole.hits) < 30 < len(run.impacts) and sum(len(part.hits) for part in parts) > 2 * len(whole.hits)  # controls
 
