@@ -197,7 +197,7 @@ def run(
         fail(str(error), BAD_INPUT)
     except KeyboardInterrupt:
         fail("stopped; nothing is written", INTERRUPTED)
-    with after_the_run(out):
+    with after_the_run(out, page):
         about = {"model": model, "rule": rule, "simultaneous": simultaneous, "params": lists(solution.params)}
         summary = plain({**solution.summary(), **about})
         if as_json:

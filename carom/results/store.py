@@ -15,6 +15,8 @@ import json
 import os
 import platform
 import shutil
+import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from itertools import pairwise
@@ -208,8 +210,11 @@ def load(
 ) -> Solution:
     """A run from disk. With `system`, `method` and `shape` (functions are not in the file) it can do what it could before.
 
-    The run of a `World` is read too; it needs nothing beside it."""
+    The run of a `World` is read too; it needs nothing beside it. So is one that a live page has saved, *.zarr.zip."""
     path = file_path(path, "run.zarr", there=True)
+    if path.suffix == ".zip":
+        with tempfile.TemporaryDirectory() as folder:
+            return load(_unpacked(path, Path(folder)), system=system, method=method, shape=shape)
     if path.suffix == ".npz" or (path.exists() and path.suffix in SUFFIXES and kind_of(path) == "world"):
         return view("load_world")(path)
     told = header(path)
@@ -253,6 +258,16 @@ def load(
     if not contacts:
         solution.__dict__.update(gaps=np.zeros((len(solution.t), 0)), smallest_gap=None)
     return solution
+
+
+def _unpacked(path: Path, folder: Path) -> Path:
+    """The run in an archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+        return next(folder.glob("*.zarr"))
+    except (OSError, zipfile.BadZipFile, StopIteration) as error:
+        raise InputError(f"{path} is no archive with a run (*.zarr) in it: {error or 'there is none'}") from error
 
 
 def read_dataset(path: Path) -> dict[str, np.ndarray]:

@@ -1,5 +1,6 @@
 """For everybody: contrast in both themes, the keyboard, names, a phone's width, and nothing that moves by itself."""
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -189,6 +190,33 @@ def test_a_key_does_what_the_control_in_focus_does_and_nothing_else(browser, pla
     until(lambda: player.playing)
     press(browser, "Home", "Home", 36)
     until(lambda: not player.playing and player.now == 0.0)
+
+
+@needs_browser
+def test_an_arrow_key_that_moves_a_slider_does_not_turn_the_view(browser, played):
+    """viser turns the camera by the arrow keys, whatever has the focus."""
+    visit(browser, played.page, width=900, height=900)
+    camera = max(played.page.server.get_clients().items())[1].camera
+    home = played.page.outlook.home[1]
+    at_home = lambda: np.allclose(camera.position, home, rtol=1e-6, atol=0)  # noqa: E731  the browser says it in other digits
+    until(at_home)
+
+    def hold(key: str, code: int) -> None:
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+            time.sleep(0.5)  # a key that is held is heard at each picture that is drawn
+
+    slide(browser, "gravity", ["End"])
+    until(lambda: played.ground.values["gravity"] == played.ground.knobs["gravity"].high)
+    hold("ArrowLeft", 37)
+    until(lambda: played.ground.values["gravity"] < played.ground.knobs["gravity"].high)
+    assert at_home()
+    browser.run("document.activeElement.blur()")
+    for _ in range(9):  # control: nothing has the focus, and the view turns
+        hold("ArrowLeft", 37)
+        if not at_home():
+            return
+    raise AssertionError("the arrow keys no longer turn the view")
 
 
 class Store:
