@@ -83,7 +83,7 @@ def _check(system: System, q: Any, v: Any, t: Any, params: Any, stop: Any) -> No
     """Numbers that are known are checked as those of `solve`. Where they are traced, the functions are looked at, once."""
     params = {} if params is None else params
     for path, leaf in jax.tree.leaves_with_path(params):
-        if not eqx.is_array_like(leaf):
+        if not eqx.is_array_like(leaf) or (isinstance(leaf, int) and abs(leaf) >= 2**1024):
             raise no_number(path, leaf)
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, params, q, v, t))):
         structure(system, q, params, t, v.size, stop, values=False)

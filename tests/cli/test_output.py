@@ -9,19 +9,21 @@ from typer.testing import CliRunner
 
 from carom.cli import commands as cli
 
+QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # XLA's own lines about programs in a cache that JAX was given
+
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_full_disk_is_told_in_a_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "carom.cli", "list"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120
+            [sys.executable, "-m", "carom.cli", "list"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, env=QUIET
         )
     assert done.returncode == 1 and done.stderr == "error: the output cannot be written: No space left on device\n"
 
 
 def test_control_a_reader_that_has_seen_enough_is_no_error():
     command = f"{sys.executable} -m carom.cli list | head -n 1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, env=QUIET)
     assert done.returncode == 0 and done.stderr == ""
 
 

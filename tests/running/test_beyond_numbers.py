@@ -44,6 +44,8 @@ TABLE = {
     "an orbit that time does not notice": (
         lambda: carom.diagnostics.lyapunov(FALLING, METHOD, [0.0, 1.0], [0.0, 0.0], dt=0.01, num_steps=5, t0=1e17), "is lost in the rounding"),
     "a stride that keeps the start only": (lambda: solve(stride=6), "stride=6 would keep nothing but the start: there are 5 steps"),
+    "a rollout with a parameter beyond numbers": (
+        lambda: carom.rollout(HEAVY, METHOD, [0.0, 1.0], [0.0, 0.0], dt=0.01, num_steps=2, params={"g": HUGE}), r"params\['g'\] must be a number"),
     "a rollout backwards": (lambda: pure(dt=-0.01), "dt must be a positive number; got -0.01"),
     "a rollout that stands": (lambda: pure(dt=0.0), "dt must be a positive number; got 0.0"),
     "a rollout of no number": (lambda: pure(dt=np.nan), "dt must be a positive number; got nan"),
