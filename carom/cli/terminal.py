@@ -2,6 +2,7 @@
 
 import _thread
 import codecs
+import errno
 import math
 import os
 import signal
@@ -109,6 +110,30 @@ def end_of_run(status: Any) -> None:
         fail(status.message, FAILED)
     if status.name == "interrupted":
         fail(status.message, INTERRUPTED)
+
+
+@contextmanager
+def to_the_end() -> Iterator[None]:
+    """All that a command says, up to the last line. A reader that goes away before is no error; a full disk is one."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _say_no_more()
+        sys.exit(OK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        _say_no_more()
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(FAILED)
+
+
+def _say_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # when Python flushes at its end
 
 
 @contextmanager
