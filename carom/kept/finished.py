@@ -86,15 +86,17 @@ class Store:
             raise ValueError("of another machine, or another program")
         return told, program, trees
 
-    def save(self, key: str, compiled: Any, results: Any, args: Any) -> None:
-        """Silently nothing where it cannot be written; everything works without."""
+    def save(self, key: str, compiled: Any, results: Any, args: Any, told: Any) -> None:
+        """Silently nothing where it cannot be written; everything works without. `told`: `constants` at the time of tracing."""
+        if told is None:
+            return
         try:
             from jax.experimental.serialize_executable import serialize
 
             sources(fresh=True)  # or unsure
             program, inside, outside = serialize(compiled)
             program = _without_computation(program)
-            content = packed(self.name, key, constants(), program, (inside, outside, results))
+            content = packed(self.name, key, told, program, (inside, outside, results))
         except Exception:  # constants that are arguments, static results that cannot be written, another version of JAX
             return
         if self.works() is None:
