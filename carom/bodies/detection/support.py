@@ -5,25 +5,23 @@ the distance and the normal: it is found by growing a simplex of support points 
 the origin gives the depth: it is found by growing a polytope from inside [bergen2001].
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carom.bodies.detection.geometry import Group, Placement, Single, rim_points, support_in_space
+from carom.bodies.detection.geometry import Placement
 from carom.bodies.detection.manifold import LEAN, side_by_side
 from carom.bodies.detection.nearest import inside
-from carom.bodies.shapes.round import Cylinder
+from carom.bodies.detection.sharpen import sharpen
+from carom.bodies.detection.smooth_pieces import SmoothPiece, Support, smooth_piece
 
 if TYPE_CHECKING:
     from scipy.spatial import ConvexHull
 
 ROUNDS = 120
 CLOSE = 1e-11  # relative to the size: where the search ends
-
-Support = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,12 @@ class SmoothPoints:
 
 def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoints:
     """The points where piece p and piece q meet, at least one of them smooth, with a gap below the limit."""
-    a, b = _piece(placement, p), _piece(placement, q)
+    a, b = smooth_piece(placement, p), smooth_piece(placement, q)
     size = a.size + b.size
     normal, gap, x, y = separate(a.support, b.support, b.middle - a.middle, size)
     if gap >= limit:
         return SmoothPoints(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+    normal, gap, x, y = sharpen(a, b, normal, gap, x, y)
     flat = _flat(a, b, normal) or _flat(b, a, -normal)
     if flat is None and a.line is not None and b.line is not None:
         n = normal[None]
@@ -59,49 +58,7 @@ def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoi
     return SmoothPoints(middle, np.broadcast_to(sign * n, (len(rows), 3)), gaps[rows])
 
 
-@dataclass(frozen=True)
-class _Piece:
-    support: Support
-    middle: np.ndarray
-    size: float
-    faces: list[tuple[np.ndarray, np.ndarray | None]]  #  (outward normal, corners in order or None for a disc)
-    disc: tuple[float, float] | None  #                   radius and half length of a cylinder
-    axis: np.ndarray
-    line: np.ndarray | None = None  #                     [3, 3] of a cylinder or capsule: the ends of its axis; its radius, thrice
-
-    def rims(self, n: np.ndarray) -> np.ndarray:
-        """Points of a cylinder's rims [8, 3], first of each the one that is lowest along n; nothing of other shapes."""
-        if self.disc is None:
-            return np.zeros((0, 3))
-        return rim_points(self.middle, self.axis, *self.disc, n)
-
-
-def _piece(placement: Placement, p: int) -> _Piece:
-    geometry = placement.geometry
-    g, row = int(geometry.group_of[p]), int(geometry.row_of[p])
-    none = np.zeros((0, 3))
-    if g >= 0:
-        group: Group = placement.groups[g]
-        points, radius = group.points[row], float(group.radius[row])
-        faces = [] if radius else [(n, points[loop]) for n, loop in zip(group.normals[row], group.loops[row], strict=True)]
-        line = np.array([*points, [radius] * 3]) if len(points) == 2 else None
-        return _Piece(lambda d: _of_points(points, radius, d), points.mean(axis=0), float(group.size[row]), faces, None, none, line)
-    single: Single = geometry.smooth[row]
-    support = support_in_space(single, placement.x, placement.R)
-    middle = placement.x[single.body] + placement.R[single.body] @ single.where
-    if not isinstance(single.shape, Cylinder):
-        return _Piece(support, middle, single.shape.reach, [], None, none)
-    axis = (placement.R[single.body] @ single.turn)[:, 2]
-    half, r = 0.5 * single.shape.length, single.shape.radius
-    line = np.array([middle - half * axis, middle + half * axis, [r] * 3])
-    return _Piece(support, middle, single.shape.reach, [(axis, None), (-axis, None)], (r, half), axis, line)
-
-
-def _of_points(points: np.ndarray, radius: float, d: np.ndarray) -> np.ndarray:
-    return points[int(np.argmax(points @ d))] + radius * d / np.linalg.norm(d)
-
-
-def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _flat(ref: SmoothPiece, inc: SmoothPiece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
     """A flat face of `ref` whose normal is that of the contact, met by points of rims or of a face: n, points, height."""
     for n, loop in ref.faces:
         if n @ normal < np.cos(LEAN):
@@ -122,7 +79,7 @@ def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.
     return None
 
 
-def _over(ref: _Piece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarray) -> np.ndarray:
+def _over(ref: SmoothPiece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarray) -> np.ndarray:
     if loop is not None:
         return inside(loop[None], n[None], points[None], 1e-7 * ref.size)[0]
     across = points - ref.middle
@@ -130,7 +87,7 @@ def _over(ref: _Piece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarra
     return np.linalg.norm(across, axis=1) <= ref.disc[0] * (1 + 1e-7)
 
 
-def _rim_over(ref: _Piece, inc: _Piece, n: np.ndarray) -> list[np.ndarray]:
+def _rim_over(ref: SmoothPiece, inc: SmoothPiece, n: np.ndarray) -> list[np.ndarray]:
     """Points of the reference's rim lifted onto a face of the other that looks at it."""
     lifted = []
     for m, corners in inc.faces:
