@@ -16,6 +16,7 @@ from carom.bodies.detection.manifold import LEAN, side_by_side
 from carom.bodies.detection.nearest import inside
 from carom.bodies.detection.sharpen import sharpen
 from carom.bodies.detection.smooth_pieces import SmoothPiece, Support, smooth_piece
+from carom.bodies.quaternions import cross
 
 if TYPE_CHECKING:
     from scipy.spatial import ConvexHull
@@ -68,6 +69,7 @@ def _flat(ref: SmoothPiece, inc: SmoothPiece, normal: np.ndarray) -> tuple[np.nd
         points = [
             lowest[None],
             inc.rims(n),
+            _lying(ref, inc, n, loop),
             *(corners for m, corners in inc.faces if corners is not None and m @ n < -np.cos(LEAN)),
         ]
         points = np.concatenate(points)
@@ -77,6 +79,28 @@ def _flat(ref: SmoothPiece, inc: SmoothPiece, normal: np.ndarray) -> tuple[np.nd
         if len(points):
             return n, _distinct(points, 1e-7 * ref.size), float(n @ origin)
     return None
+
+
+def _lying(ref: SmoothPiece, inc: SmoothPiece, n: np.ndarray, loop: np.ndarray | None) -> np.ndarray:
+    """Of a rod that lies on the face, and may reach over its border, the ends of what lies on it [2, 3]; nothing of others."""
+    if inc.line is None:
+        return np.zeros((0, 3))
+    low, high = inc.rims(n)[[0, 4]] if inc.disc else inc.line[:2] - inc.line[2, 0] * n
+    along = high - low
+    if abs(along @ n) > LEAN * np.linalg.norm(along):
+        return np.zeros((0, 3))
+    if loop is None:  # where t along + low - middle is as long as the radius, seen along n
+        from_middle, flat = (part - (part @ n) * n for part in (low - ref.middle, along))
+        middle, square = -(from_middle @ flat) / (flat @ flat), flat @ flat
+        half = np.sqrt(max(0.0, middle**2 - (from_middle @ from_middle - ref.disc[0] ** 2) / square))
+        ends = np.array([max(0.0, middle - half), min(1.0, middle + half)])
+    else:
+        inward = cross(n, np.roll(loop, -1, axis=0) - loop)
+        depth, slope = np.vecdot(inward, low - loop), inward @ along
+        crossing = -depth / np.where(slope == 0, 1.0, slope)
+        outside = np.any((slope == 0) & (depth < 0))
+        ends = np.array([max(0.0, *crossing[slope > 0], 0.0), -1.0 if outside else min(1.0, *crossing[slope < 0], 1.0)])
+    return low + ends[:, None] * along if ends[1] > ends[0] else np.zeros((0, 3))
 
 
 def _over(ref: SmoothPiece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarray) -> np.ndarray:
