@@ -25,7 +25,7 @@ import numpy as np
 
 from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
 from carom.bodies.contact_work import carried, solve_lasting, towards
-from carom.bodies.detection.detect import Contacts, detect
+from carom.bodies.detection.detect import Contacts, detect, guards
 from carom.bodies.materials import ELASTIC
 from carom.bodies.mean_forces import Outcome, Pair, under_forces
 from carom.bodies.memory import Memory
@@ -203,10 +203,12 @@ class Stepper:
         self, posed: Posed, ahead: Ahead, v, L, lasts: np.ndarray, room: np.ndarray, record: StepRecord
     ) -> tuple[np.ndarray, np.ndarray]:
         """Impact after impact, until nothing closes that bounces."""
-        often = np.zeros(len(posed.contacts), int)
+        often, inside = np.zeros(len(posed.contacts), int), guards(posed.contacts.key)
         for _ in range(ROUNDS):
             rates = normal_rates(posed, v, L)
             meets = ahead.bouncing(posed, rates) & ~lasts
+            if np.any(meets & ~inside):  # the surface first, and what is inside if that was not enough
+                meets &= ~inside
             if not np.any(meets):
                 return v, L
             often += meets

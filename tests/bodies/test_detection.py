@@ -204,7 +204,7 @@ def test_a_cylinder_stands_and_lies_on_a_half_space():
 def test_an_ellipsoid_over_a_tilted_half_space():
     n = np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])
     axes, x = np.array([0.3, 0.5, 0.2]), np.array([0.1, 0.2, 0.9])
-    found = _contacts((shapes.HalfSpace(n, 0.1), (0, 0, 0), None), (shapes.Ellipsoid(*axes), x, None), margin=2.0)
+    found = _contacts((shapes.HalfSpace(n, 0.1), (0, 0, 0), None), (shapes.Ellipsoid(*axes), x, None), margin=0.15)
     assert found.gap == pytest.approx([n @ x - 0.1 - np.linalg.norm(axes * n)], abs=1e-14)  # the support function of an ellipsoid
 
 

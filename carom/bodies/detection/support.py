@@ -59,6 +59,17 @@ def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoi
     return SmoothPoints(middle, np.broadcast_to(sign * n, (len(rows), 3)), gaps[rows])
 
 
+def inner_ball(placement: Placement, p: int, q: int, limit: float, least: float) -> SmoothPoints:
+    """Where the ball inside the ellipsoid p meets q. An ellipsoid meets a face in one point, and the impulse there may leave its
+    centre as fast as to be behind the face in the same step: then this ball is in the way, whatever way the ellipsoid turns."""
+    a, b = smooth_piece(placement, p), smooth_piece(placement, q)
+    inner = placement.geometry.smooth[int(placement.geometry.row_of[p])].shape.inner
+    normal, apart, _, _ = separate(lambda d: a.middle, b.support, b.middle - a.middle, a.size + b.size)
+    gap = apart - inner
+    rows = [0] if least < gap < limit else []  # else it says what the surface does
+    return SmoothPoints((a.middle + (inner + 0.5 * gap) * normal)[None][rows], normal[None][rows], np.array([gap])[rows])
+
+
 def _flat(ref: SmoothPiece, inc: SmoothPiece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
     """A flat face of `ref` whose normal is that of the contact, met by points of rims or of a face: n, points, height."""
     for n, loop in ref.faces:
