@@ -39,6 +39,10 @@ class BodyGraph:
         found = factors.Factors.of(*blocks)
         return None if found is None else cls(problem, found)
 
+    def sign(self) -> float:
+        """Of its determinant."""
+        return self.factorised.sign()
+
     def solve(self, D: np.ndarray, begin: np.ndarray) -> np.ndarray:
         """begin − D Gᵀdv, with dv of (18) for C⁻¹b = begin."""
         dv = pushed(self.problem, begin)
