@@ -1,17 +1,18 @@
 """Paths through the inside of the cones that are followed through their folds, in compiled blocks.
 
-With R₀ = z + |y_T| e₀ − y at a point (x₀, y₀) where x₀ ∘ y₀ = τ₀e₀, points (x, y, θ) with
+With R₀ = z + σ e₀ − y at a point (x₀, y₀) where x₀ ∘ y₀ = τ₀e₀, points (x, y, θ) with
 
-    z + |y_T| e₀ − y = θR₀,      x ∘ y = θτ₀e₀                                                                           (19)
+    z + σ e₀ − y = θR₀,      x ∘ y = θτ₀e₀,      σ² = |y_T|² + (βθτ₀)²                                                   (19)
 
 form a curve from θ = 1. The shift makes the problem non-monotone: near rest the curve turns back on its way, θ grows for a while,
-and a method that asks for a smaller θ in each step ends there. The curve does not: with K = Â + SΘ² of (9) it goes to smaller
-θ where det K > 0 and to larger θ where det K < 0, and it has no end but at infinity or at θ = 0. Steps are tangents
+and a method that asks for a smaller θ in each step ends there. The curve does not: with K = Â + SΘ² of (9) it goes to smaller θ
+where det K > 0 and to larger θ where det K < 0, and it ends at θ = 0 or nowhere. Steps are tangents
 
-    K b = SΘg + R₀,   g = λ \\ τ₀e₀,      (dx, dy, dθ) = −sign(det K) (b, Θg − Θ²b, 1)                                     (20)
+    K b = SΘg + ∂(θR₀ − σe₀)/∂θ,   g = λ \\ τ₀e₀,      (dx, dy, dθ) = −sign(det K) (b, Θg − Θ²b, 1)                        (20)
 
-and corrections on the plane across them, for which K is never singular in the usual sense: both are a factorisation and two
-solutions. Lengths and angles are those of Nesterov and Todd's scaling, (‖Θdx‖² + ‖Θ⁻¹dy‖²)/τ + (dθ/θ)².
+and corrections stay on the plane across them, where K may vanish; both are a factorisation and two solutions. Lengths and
+angles are those of Nesterov and Todd's scaling, (‖Θdx‖² + ‖Θ⁻¹dy‖²)/θτ₀ + (dθ/θ)². σ rounds the kink of |y_T| off where a contact
+sticks, whose y is as small as θτ₀: there t may turn round at once, and no correction comes back.
 """
 
 import math
@@ -23,21 +24,25 @@ import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
 from carom.numerics.friction.compiled.block_gradient import product, rate
-from carom.numerics.friction.compiled.block_interior import FREE, FREE_HERE, _longest, _matrices, _scalings, _slidings, _targets
+from carom.numerics.friction.compiled.block_interior import _longest, _matrices, _scalings, _slidings, _targets
 from carom.numerics.friction.compiled.block_newton import BodyGraph, _multiply
-from carom.numerics.friction.compiled.block_problem import BILATERAL, BlockProblem
+from carom.numerics.friction.compiled.block_problem import BILATERAL, ROUGH, BlockProblem
 
-FAR = 0.95 #        of the way along a tangent to the boundary of the cones, at most,
-SHORTER = 0.4, 0.3  # times this where corrections do not come back, and where the tangent there turns by more than a right angle:
-SHARP = 2e-3  #     the point may be on another curve, or have jumped over a fold; below this the curve has a corner
-LEAST = 1e-5  #     below this there is no way on
-BACK = 3.0  #       times θ, in one step
+FAR = 0.95  #          of the way along a tangent to the boundary of the cones, at most,
+SHORTER = 0.4, 0.3  #  times this where corrections do not come back, and where the tangent there turns by more than a right angle:
+SHARP = 2e-3  #        the point may be on another curve, or have jumped over a fold; below this the curve has a corner
+LEAST = 1e-5  #        below this there is no way on
+LONGER = ((1, 3.0), (2, 1.5), (4, 1.0), (7, 0.7))  # times this after so many corrections
+BACK = 3.0  #          times θ, in one step
 CORRECTIONS = 7
 CENTRED, NEAR = 0.5, 0.1  # x ∘ y within so much of θτ₀, and the defect within so much of θ‖R₀‖: near enough to go on
-INSIDE = 0.9  #     of the way to the boundary, in a correction
-AWAY = 3.0  #       times the first θ: the path goes to infinity
+INSIDE = 0.9  #        of the way to the boundary, in a correction,
+MOVES = 1e-3  #        and one that moves less is the last
+AWAY, END = 3.0, 1e-12  # of θ: the path goes to infinity, and nothing more is to be seen
+BLUR = 3.0  #          β of (19)
+FREE = 1e-12  #        on the diagonal of bilateral rows, where Â may be singular
+FREE_HERE = 1e-7  #    and in what is factorised, where a smaller one costs places: corrections make up for it
 REFINEMENTS = 4
-END = 1e-12  #      of θ: nothing more is to be seen below
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +71,8 @@ class Curve:
     @classmethod
     def through(cls, problem: BlockProblem, x: np.ndarray, y: np.ndarray) -> "Curve":
         units = max(1, int(np.sum(problem.kind != BILATERAL)))
-        return cls(problem, defect(problem, x, y), float(np.sum(x * y)) / units)
+        gap = float(np.sum(x * y)) / units
+        return cls(problem, defect(problem, x, y, BLUR * gap), gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,11 @@ class Place:
     def scaled(self) -> tuple[np.ndarray, ...]:
         """Θ, Θ⁻¹, Θ², λ, S and (SΘ² + γ)⁻¹."""
         problem = self.curve.problem
-        return _scalings(self.x, self.y, problem.kind, problem.soft, FREE_HERE, problem.dims[1])
+        return _scalings(self.x, self.y, problem.kind, problem.soft, FREE_HERE, self.blur, problem.dims[1])
+
+    @property
+    def blur(self) -> float:
+        return BLUR * self.share * self.curve.gap
 
     @cached_property
     def graph(self) -> BodyGraph | None:
@@ -91,7 +101,7 @@ class Place:
     @cached_property
     def rest(self) -> np.ndarray:
         """What is left of (19)."""
-        return defect(self.curve.problem, self.x, self.y) - self.share * self.curve.defect
+        return defect(self.curve.problem, self.x, self.y, self.blur) - self.share * self.curve.defect
 
     def near(self) -> bool:
         """Whether (19) holds nearly enough."""
@@ -114,7 +124,10 @@ class Place:
             x = self._solve(_multiply(shear, pushed) - self.rest)
             back = Motion(x, pushed - _multiply(squared, x), 0.0)
         pushed = _multiply(theta, self._aimed(curve.gap) - self._aimed(0.0))
-        x = self._solve(_multiply(shear, pushed) + curve.defect)
+        grows, rough = curve.defect.copy(), curve.problem.kind == ROUGH
+        sliding = _slidings(self.y, curve.problem.kind, self.blur, curve.problem.dims[1])
+        grows[rough, 0] -= self.blur * BLUR * curve.gap / sliding[rough]
+        x = self._solve(_multiply(shear, pushed) + grows)
         return back, Motion(x, pushed - _multiply(squared, x), 1.0)
 
     def _aimed(self, gap: float) -> np.ndarray:
@@ -200,8 +213,8 @@ def _along(place: Place, way: Motion, part: float) -> tuple[tuple[Place, float] 
         found, corrections = _corrected(place, way, part * most)
         taken += corrections
         if found is not None:
-            longer = 1.5 if corrections <= 2 else (1.0 if corrections <= 4 else 0.7)
-            return (found, part), min(FAR, max(longer * part, 1 - 0.5 * (1 - part) if corrections <= 1 else 0.0)), taken
+            factor = next(times for upto, times in LONGER if corrections <= upto)
+            return (found, part), min(FAR, factor * part), taken
         part *= SHORTER[0]
     return None, part, taken
 
@@ -221,14 +234,14 @@ def _corrected(base: Place, way: Motion, length: float) -> tuple[Place | None, i
         step_length = min(1.0, INSIDE * place.reach(step))
         if step.share < 0:
             step_length = min(step_length, INSIDE * place.share / -step.share)
-        if not step_length > 1e-3:
+        if not step_length > MOVES:
             return None, taken + 1
         place = place.moved(step, step_length)
     return None, taken
 
 
-def defect(problem: BlockProblem, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def defect(problem: BlockProblem, x: np.ndarray, y: np.ndarray, blur: float) -> np.ndarray:
     """z + |y_T| e₀ − y."""
     rest = rate(problem, x) - y
-    rest[:, 0] += _slidings(y, problem.kind, problem.dims[1])
+    rest[:, 0] += _slidings(y, problem.kind, blur, problem.dims[1])
     return rest

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
+from carom.numerics.friction.compiled.block_folds import follow
 from carom.numerics.friction.compiled.block_gradient import projected_gradient, rate, residual
 from carom.numerics.friction.compiled.block_newton import natural_map, newton_step
 from carom.numerics.friction.compiled.block_path import interior_path
@@ -34,13 +35,25 @@ class Inside:
     """Instead of iterations of (12): from places of a path through the inside of the cones. Each height is another path."""
 
     height: float  #  of all contacts, where it begins
+    points: Path
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Instead of all these: the curve of solutions about the best that was found, with λ, through its folds."""
+
+    below: float  #  a certificate
+    most: int  #     factorisations
 
 
 TURNS = (  #          iterations of (12), and the points after them
     (0, Path(1e-3, 0.1, 10.0, 6, 2)),  # from the impulses of the step before: where contacts keep their states this is all
     (300, Path(0.1, 0.3, 4.0, 8, 100)),
-    (Inside(0.1), Path(0.1, 0.3, 10.0, 8, 25)),
-    (Inside(1.0), Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-7, 150),  # of boxes most are here
+    Inside(0.1, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-4, 300),
+    Inside(1.0, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-4, 300),
     (1000, Path(1e-3, 0.1, 5.0, 12, 60)),
     (1000, Path(1e-2, 0.7, 3.0, 20, 100)),
     (3000, Path(0.1, 0.5, 4.0, 12, 100)),
@@ -53,6 +66,8 @@ SOME_TURNS = {
 }
 GOALS = 3e-4, 0.3  #  the certificate at which proximal points are tried from such a path, and by how much it is less each time,
 INNER = 400  #        and the factorisations that it may take
+FINISH = 2e-8  #      a certificate from which folds go on sooner than the path
+STRONG = 0.1  #       λ where the curve of solutions begins
 NEAR = 1e-8  #        a certificate with which (12) stops: the rest is Newton's
 ITERATION = 100.0  #  operations of (12) for each row, as long as those of a factorisation take
 NEWTONS = 24  #       steps of Newton that (12) may cost
@@ -80,14 +95,19 @@ def solve_in_blocks(problem: BlockProblem, start: np.ndarray | None, tolerance: 
     """Impulses with E ≤ tolerance, or the best that were found, from `start` (impulses of the step before, or None)."""
     best = ahead = np.zeros_like(problem.q) if start is None else problem.unknowns(start)
     least, iterations = residual(problem, best, rate(problem, best)), 0
-    for steps, path in SOME_TURNS[turns]:
+    for turn in SOME_TURNS[turns]:
         if least <= tolerance:
             break
-        if steps == 0 and start is None:
-            continue
-        if isinstance(steps, Inside):
-            x, found, taken = _from_inside(problem, steps.height, tolerance, path)
+        if isinstance(turn, Folds):
+            if least > turn.below:
+                continue
+            x, found, taken = follow(problem, best, tolerance, STRONG, turn.most)
+        elif isinstance(turn, Inside):
+            x, found, taken = _from_inside(problem, turn, tolerance)
         else:
+            steps, path = turn
+            if steps == 0 and start is None:
+                continue
             if steps > 0:
                 ahead, found, taken = _first_order(problem, ahead, tolerance, steps)
                 iterations += taken
@@ -122,19 +142,19 @@ def _first_order(problem: BlockProblem, x: np.ndarray, tolerance: float, steps: 
     return x, found, taken
 
 
-def _from_inside(problem: BlockProblem, height: float, tolerance: float, path: Path) -> tuple[np.ndarray, float, int]:
+def _from_inside(problem: BlockProblem, turn: Inside, tolerance: float) -> tuple[np.ndarray, float, int]:
     """Proximal points from some places of a path through the inside of the cones. In heaps near rest it knows which contacts
     carry; where contacts neither carry nor open x and y vanish like √τ, so that the end is Newton's."""
     best, least, taken, goal = np.zeros_like(problem.q), np.inf, 0, GOALS[0]
-    for place in interior_path(problem, height, INNER):
+    for place in interior_path(problem, turn.height, INNER):
         taken += 1
         if (now := residual(problem, place, rate(problem, place))) >= goal:
             continue
-        x, found, more = _proximal_points(problem, place, tolerance, path)
+        x, found, more = _proximal_points(problem, place, tolerance, turn.points)
         goal, taken = GOALS[1] * now, taken + more
         if found < least:
             best, least = x, found
-        if least <= tolerance:
+        if least <= max(tolerance, FINISH):
             break
     return best, least, taken
 
