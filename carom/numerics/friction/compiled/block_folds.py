@@ -21,7 +21,8 @@ from carom.numerics.friction.compiled.block_newton import Linearised, _multiply,
 from carom.numerics.friction.compiled.block_problem import BlockProblem
 
 EPSILON, REFINEMENTS = 1e-10, 3
-BEGIN = 30  #           steps of Newton at most, to the first solution
+BEGIN = 20  #           steps of Newton at most, to the first solution,
+TURNS, STRONGER = 4, 10.0  # and where they do not end λ is larger
 START, LIMITS = 0.5, (1e-9, 2.0)  #  the length of steps: the first, and what it stays within
 LONGER, SHORTER = ((1, 3.0), (4, 1.5), (8, 0.8)), 0.2  #  times this after so many corrections, and where they do not come back
 SHORT = 0.02  #         a step that may be at a corner
@@ -29,7 +30,7 @@ CORRECTIONS = 7
 NEAR, FIRST = 1e-2, 1e-3  # ‖F‖ beside λ‖x − x̄‖: what is left of the problem is the second
 LOST = 30.0  #          times ‖F‖ in the first correction
 LEAPS = 5.0  #          of ℓ, in corrections
-AWAY, END = 20.0, 1e-12  # of λ
+AWAY, END = 20.0, 1e-12  # of λ: beside the first, and what it does not go below
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +70,19 @@ class _Point:
 
 
 def follow(problem: BlockProblem, centre: np.ndarray, tolerance: float, first: float, most: int) -> tuple[np.ndarray, float, int]:
-    """From λ = `first` to a certificate within the tolerance, or the best with so many factorisations; that, and how many."""
-    point, taken = _Point(problem, centre, centre, math.log(first)), 0
-    best, least = centre, point.certificate()
-    while not point.near(FIRST):
-        if taken == BEGIN or (there := point.linearised()) is None or (dx := there.solve(-point.F, REFINEMENTS)) is None:
-            return best, least, taken
-        point, taken = point.moved(dx, 0.0), taken + 1
-        if np.array_equal(point.x, centre):
-            return best, least, taken
-    length = START
-    while END < point.strength < AWAY:
+    """From λ = `first`, or a larger one, to a certificate within the tolerance, or the best with so many factorisations; that, and
+    how many."""
+    best, least = centre, _Point(problem, centre, centre, 0.0).certificate()
+    point, taken = None, 0
+    for turn in range(TURNS):
+        point, more = _begun(_Point(problem, centre, centre, math.log(first * STRONGER**turn)))
+        taken += more
+        if point is not None:
+            break
+    if point is None:
+        return best, least, taken
+    length, away = START, AWAY * point.strength
+    while END < point.strength < away:
         if (now := point.certificate()) < least:
             best, least = point.x, now
         if least <= tolerance or taken >= most:
@@ -94,6 +97,17 @@ def follow(problem: BlockProblem, centre: np.ndarray, tolerance: float, first: f
         if point is None:
             break
     return best, least, taken
+
+
+def _begun(point: _Point) -> tuple[_Point | None, int]:
+    """The first solution, by Newton's method from x̄, and its steps."""
+    for taken in range(BEGIN):
+        if taken and point.near(FIRST):
+            return point, taken
+        if (there := point.linearised()) is None or (dx := there.solve(-point.F, REFINEMENTS)) is None:
+            return None, taken
+        point = point.moved(dx, 0.0)
+    return None, BEGIN
 
 
 def _tangent(there: Linearised, b: np.ndarray | None) -> tuple[np.ndarray, float] | None:

@@ -166,8 +166,8 @@ class Place:
         return Place(self.curve, self.x + length * way.x, self.y + length * way.y, self.share + length * way.share)
 
 
-def interior_path(problem: BlockProblem, height: float, most: int) -> Iterator[np.ndarray]:
-    """Impulses along the curve that begins at x = y = height · e₀, as long as it can be followed with so many factorisations."""
+def interior_path(problem: BlockProblem, height: float, most: int) -> Iterator[Place]:
+    """Places along the curve that begins at x = y = height · e₀, as long as it can be followed with so many factorisations."""
     rank = factors.order(problem.pair, problem.bodies)
     problem = replace(problem, pair=np.append(rank, problem.bodies)[problem.pair].astype(np.int64))
     x = np.zeros_like(problem.q)
@@ -183,7 +183,7 @@ def interior_path(problem: BlockProblem, height: float, most: int) -> Iterator[n
             (place, way, part), before = before, None
             part *= SHORTER[1]
         else:
-            yield place.x
+            yield place
         found, part, more = _along(place, way, part)
         taken += more
         if found is None:

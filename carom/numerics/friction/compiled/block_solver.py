@@ -54,6 +54,8 @@ TURNS = (  #          iterations of (12), and the points after them
     Folds(1e-4, 300),
     Inside(1.0, Path(0.1, 0.3, 10.0, 8, 25)),
     Folds(1e-4, 300),
+    Inside(10.0, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-4, 300),
     (1000, Path(1e-3, 0.1, 5.0, 12, 60)),
     (1000, Path(1e-2, 0.7, 3.0, 20, 100)),
     (3000, Path(0.1, 0.5, 4.0, 12, 100)),
@@ -148,9 +150,9 @@ def _from_inside(problem: BlockProblem, turn: Inside, tolerance: float) -> tuple
     best, least, taken, goal = np.zeros_like(problem.q), np.inf, 0, GOALS[0]
     for place in interior_path(problem, turn.height, INNER):
         taken += 1
-        if (now := residual(problem, place, rate(problem, place))) >= goal:
+        if (now := residual(problem, place.x, rate(problem, place.x))) >= goal:
             continue
-        x, found, more = _proximal_points(problem, place, tolerance, turn.points)
+        x, found, more = _proximal_points(problem, place.x, tolerance, turn.points)
         goal, taken = GOALS[1] * now, taken + more
         if found < least:
             best, least = x, found
