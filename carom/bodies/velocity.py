@@ -40,6 +40,7 @@ LONG = 3000  # steps of a projected gradient
 PATIENT = 150  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
 HURRIED = 2000  # rows, beyond which half a step is tried at once where proximal points have missed
 TOGETHER = 0.25  # of the tolerance: how exactly all islands together are solved, so that few miss it each by itself
+SAFELY = 0.9  # of the tolerance of an island by itself: its certificate is computed again, in other units
 ALONE = 0.9  # of all rows: a problem with an island larger than this is as good as that one
 ENOUGH = 0.1  # of the tolerance: a certificate at which Newton's method stops where it makes no progress
 
@@ -227,7 +228,7 @@ def _island(
         return _small(Dense(delassus(posed.scene, rows, posed.inverse), q, friction, rows.tangents, least), ask, start, tolerance)
     asked = ask()
     r, taken = (
-        _together(posed, rows, friction, q, start, 0.5 * tolerance, least, "late" if late else "all")
+        _together(posed, rows, friction, q, start, SAFELY * tolerance, least, "late" if late else "all")
         if not hard or compiled.available()
         else (start, 0)
     )

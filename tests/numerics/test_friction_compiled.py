@@ -1,6 +1,5 @@
 """Large contact problems in compiled blocks: factors, products and steps against dense matrices, solutions by the certificate."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import carom
 from benchmarks import friction_scenes as scenes
 from carom.numerics.friction import compiled
-from carom.numerics.friction.interior import centre, interior_point
 from carom.numerics.friction.problem import FrictionProblem
 from carom.numerics.friction.scaled import scale_problem
 from carom.numerics.friction.stages import solve_friction
@@ -17,7 +15,7 @@ from carom.numerics.friction.stages import solve_friction
 numba = pytest.importorskip("numba", reason="compiled blocks need numba")
 
 from carom.numerics.friction.compiled import block_factors as factors  # noqa: E402
-from carom.numerics.friction.compiled import block_gradient, block_interior, block_newton, block_solver  # noqa: E402
+from carom.numerics.friction.compiled import block_folds, block_gradient, block_newton, block_path, block_solver  # noqa: E402
 from carom.numerics.friction.compiled.block_problem import BILATERAL, blocks_of, in_blocks  # noqa: E402
 
 TOLERANCE = 1e-8  # of E: what steps of many bodies are asked for
@@ -220,28 +218,91 @@ def test_scaling_is_that_of_the_stages_in_arrays():
     assert blocks.size == pytest.approx(scaled.size, rel=1e-13)
 
 
+def _wedged(seed: int, friction: float, bodies: int = 3, contacts: int = 6):
+    """Contacts that wedge bodies in: what turns them presses them too, and paths have folds."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, bodies, contacts)
+    b = (a + 1 + rng.integers(0, bodies, contacts)) % (bodies + 1)
+    pair = np.repeat(np.stack([a, b], axis=1), 3, axis=0)
+    rows = rng.normal(size=(2, 3 * contacts, 6))
+    rows[1][pair[:, 1] == bodies] = 0.0
+    masses = np.tile(np.eye(6), (bodies, 1, 1))
+    return in_blocks((rows[0], rows[1]), pair, masses, rng.normal(size=3 * contacts), np.full(contacts, friction), 3)
+
+
+def _dense(blocks, C, E):
+    """C + EÂ of (17), of problems in which all units are rough."""
+    units, w = blocks.q.shape
+    unit = np.eye(units * w).reshape(-1, units, w)
+    columns = [np.einsum("uij,uj->ui", C, x) + np.einsum("uij,uj->ui", E, block_gradient.product(blocks, x)) for x in unit]
+    return np.array([column.ravel() for column in columns]).T
+
+
+def test_the_sign_of_a_determinant_is_that_of_the_dense_matrix():
+    rng, signs = np.random.default_rng(0), []
+    for seed in range(40):
+        blocks = _wedged(seed, 3.0)
+        z = rng.normal(size=blocks.q.shape)
+        there = block_newton.Linearised.at(blocks, rng.normal(size=z.shape), z, 1.0, 1e-3)
+        signs.append(there.sign())
+        assert np.linalg.slogdet(_dense(blocks, there.C, there.E))[0] == signs[-1]
+    assert {-1.0, 1.0} == set(signs)  # control: there are both
+
+
+@pytest.mark.parametrize("tail", [0, 1, 11, 30])
+def test_the_sign_of_factors_counts_exchanges(tail):
+    start, rows, D, L, U, A = _random_graph(np.random.default_rng(6), 30, 3)
+    matrix = A.transpose(0, 2, 1, 3).reshape(90, 90)
+    other = tuple(a.copy() for a in (D, L, U))
+    assert factors.Factors.of(start, rows, D, L, U, tail).sign() == np.linalg.slogdet(matrix)[0]
+    other[0][-1] *= -1.0  # control: three rows of the last body change their sign, and the others of them do not
+    expected = matrix.copy()
+    expected[-3:, -3:] *= -1.0
+    assert factors.Factors.of(start, rows, *other, tail).sign() == np.linalg.slogdet(expected)[0] == -np.linalg.slogdet(matrix)[0]
+
+
 @each_problem
-def test_the_path_through_the_inside_is_that_of_the_matrices(name):
-    problem = PROBLEMS[name]
-    scaled, blocks = scale_problem(problem), blocks_of(problem)
-    path = itertools.islice(interior_point(scaled, *centre(scaled, 0.1)), 3)
-    expected = [blocks.unknowns(scaled.impulses(x)) for x, _ in path]
-    found = list(block_interior.interior_points(blocks, 0.1, 3))
-    other = list(block_interior.interior_points(blocks, 0.2, 3))  # control: a path from another place
-    cones = blocks.kind != BILATERAL  # of joints that hold one another rounding is divided by FREE
-    near = 1e-10 if np.all(cones) else 1e-3  # elsewhere it grows by some 10 in a step
-    assert len(found) == len(expected) == 3
-    for one, same, differs in zip(found, expected, other, strict=True):
-        size = np.max(np.abs(same[cones]))
-        assert np.max(np.abs(one - same)[cones]) < near * size
-        assert np.max(np.abs(differs - same)[cones]) > 1e-2 * size
+def test_the_path_through_the_inside_begins_as_that_of_the_matrices_ends(name):
+    """Its places solve (19): the same problem, with a gap and a defect that are θ of the first."""
+    blocks = blocks_of(PROBLEMS[name])
+    for place in block_path.interior_path(blocks, 0.1, 40):
+        cones = blocks.kind != BILATERAL
+        gap = np.sum(place.x * place.y, axis=1)[cones]
+        assert np.all(np.abs(gap - place.share * place.curve.gap) <= block_path.CENTRED * place.share * place.curve.gap * 1.001)
+        slack = block_path.NEAR * place.share * np.linalg.norm(place.curve.defect)
+        now = block_path.defect(place.curve.problem, place.x, place.y, place.blur)
+        assert np.linalg.norm(now - place.share * place.curve.defect) <= slack * 1.001
+        if place.share < 0.5:  # control: that of another θ is something else
+            assert np.linalg.norm(now - 2 * place.share * place.curve.defect) > slack
+    assert place.share < 1e-3
+
+
+@pytest.mark.parametrize(("seed", "friction"), [(23, 3.0), (23, 0.8), (20, 0.8), (2, 0.8)])
+def test_a_path_goes_through_its_folds(seed, friction):
+    blocks = _wedged(seed, friction)
+    places = list(block_path.interior_path(blocks, 0.1, 300))
+    shares = np.array([place.share for place in places])
+    assert np.any(np.diff(shares) > 0)  # control: there is a fold, beyond which θ grows
+    worst = [block_gradient.residual(blocks, place.x, block_gradient.rate(blocks, place.x)) for place in (places[0], places[-1])]
+    assert shares.min() < 1e-5 and worst[1] < 1e-4 < 1e-2 < worst[0]
+
+
+@each_problem
+def test_the_curve_of_solutions_about_a_point_ends_in_one_of_the_problem(name):
+    blocks = blocks_of(PROBLEMS[name])
+    near = block_gradient.projected_gradient(blocks, np.zeros_like(blocks.q), TOLERANCE, 25)[0]  # not far from a solution
+    x, found, _ = block_folds.follow(blocks, near, TOLERANCE, block_solver.STRONG, 500)
+    assert found <= TOLERANCE
+    assert block_gradient.residual(blocks, x, block_gradient.rate(blocks, x)) == found
+    assert block_gradient.residual(blocks, near, block_gradient.rate(blocks, near)) > 1e2 * TOLERANCE  # control
 
 
 @each_problem
 def test_proximal_points_from_the_inside_solve(name):
     blocks = blocks_of(PROBLEMS[name])
-    x, found, _ = block_solver._points_from(blocks, None, TOLERANCE, block_solver.TURNS[2][1])
-    assert found <= TOLERANCE
+    turn = next(turn for turn in block_solver.TURNS if isinstance(turn, block_solver.Inside))
+    x, found, _ = block_solver._from_inside(blocks, turn, TOLERANCE)
+    assert found <= max(TOLERANCE, block_solver.FINISH)
     assert block_gradient.residual(blocks, x, block_gradient.rate(blocks, x)) == found
-    last = list(block_interior.interior_points(blocks, 0.1, 2))[-1]  # control: the beginning of the path is no solution
-    assert block_gradient.residual(blocks, last, block_gradient.rate(blocks, last)) > 1e3 * TOLERANCE
+    first = next(iter(block_path.interior_path(blocks, 0.1, 2))).x  # control: the beginning of the path is no solution
+    assert block_gradient.residual(blocks, first, block_gradient.rate(blocks, first)) > 1e3 * TOLERANCE

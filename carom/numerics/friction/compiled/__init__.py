@@ -3,7 +3,9 @@
 - `block_problem`: the problem of bodies in the variables without μ, as blocks of contacts and of the two bodies each has.
 - `block_gradient`: products with Â, the certificate, and the first-order stage (12).
 - `block_newton`: the natural map (10) and Newton's matrix; `block_factors`: its factorisation, on the graph of the bodies.
-- `block_solver`: the driver: first order, then proximal points with Newton's method inside.
+- `block_interior`, `block_path`: the inside of the cones, and paths through it that are followed through their folds.
+- `block_folds`: how the solution about a point changes as λ vanishes, through its folds too.
+- `block_solver`: the driver: first order, then proximal points with Newton's method inside, then the paths.
 
 A hundred iterations of (12) for two hundred contacts take a millisecond here and twelve in arrays, a Newton step a tenth of
 one and nearly three. numba is an extra (`pip install 'carom[fast]'`): `available` says whether it is there, and without it the

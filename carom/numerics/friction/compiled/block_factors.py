@@ -62,6 +62,17 @@ class Factors:
             dense = lu, exchanges
         return cls((start, rows, D, L, U), dense)
 
+    def sign(self) -> float:
+        """Of the determinant."""
+        inverses, tail = self.blocks[2], 0
+        sign = 1.0
+        if self.dense is not None:
+            lu, exchanges = self.dense
+            tail = len(lu) // inverses.shape[1]
+            odd = np.count_nonzero(np.diag(lu) < 0) + np.count_nonzero(exchanges != np.arange(len(lu)))
+            sign = -1.0 if odd % 2 else 1.0
+        return sign * float(np.prod(np.linalg.slogdet(inverses[: len(inverses) - tail])[0]))
+
     def solve(self, b: np.ndarray) -> None:
         """In place: b [n, d] becomes the solution."""
         start, rows, D, L, U = self.blocks

@@ -1,102 +1,19 @@
-"""Paths through the inside of the cones, in compiled blocks: where proximal points get stuck, as in balls that come to rest.
+"""The inside of the cones, unit by unit: Nesterov and Todd's scaling, what a step aims at, and how far it may go.
 
-The iteration is that of `carom.numerics.friction.interior`,
-
-    (Â + SΘ²) dx = SΘc − R,     R = z + |y_T| e₀ − y,     dy = Θc − Θ²dx                                                  (9)
-
-and (9) is solved on the graph of the bodies, as (18): with D = (SΘ² + γ)⁻¹ and b on the right, (I + G D Gᵀ) dv = G D b and
-dx = D (b − Gᵀdv). All contacts have a share in the matrix, those that open a small one. Where several of them nearly vanish no
-more than some places of dx are right; it is corrected by its residual.
+As in `carom.numerics.friction.interior`, Θx = Θ⁻¹y = λ. S = I − e₀tᵀ is the shift of (9); where its kink is rounded off, |y_T| is
+√(|y_T|² + blur²) and t is y_T over that.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 
 import numba
 import numpy as np
 
-from carom.numerics.friction.compiled import block_factors as factors
-from carom.numerics.friction.compiled.block_gradient import product, rate
-from carom.numerics.friction.compiled.block_newton import BodyGraph, _across, _invert_small, _multiply
-from carom.numerics.friction.compiled.block_problem import BILATERAL, BlockProblem
+from carom.numerics.friction.compiled.block_newton import _across, _invert_small
 
-STALLED, PATIENCE = 1e-3, 3  #  a step shorter than this moves nothing; so many in a row are the end
-SHORT, CENTRED = 0.1, 0.8  #    below this step length one towards the middle is tried, with this σ
-NEAREST = 1e-6  #               of the way to the boundary of the cones is always left
-FREE = 1e-12  #                 on the diagonal of bilateral rows, where Â may be singular
-FREE_HERE = 1e-7  #             and in what is factorised, where a smaller one costs places: corrections make up for it
-REFINEMENTS = 4
-ROUNDING = 1e-16  #             of a point inside a cone: what is left to its boundary at least
+ROUNDING = 1e-16  #  of a point inside a cone: what is left to its boundary at least
 
 _compiled = numba.njit(cache=True, fastmath=False, error_model="numpy")
-
-
-def interior_points(problem: BlockProblem, height: float, most: int) -> Iterator[np.ndarray]:
-    """Impulses along a path that begins at x = y = height · e₀, until steps stall; where contacts neither carry nor open, x and y
-    vanish like √τ: the caller looks at the certificate."""
-    free = problem.kind == BILATERAL
-    x = np.zeros_like(problem.q)
-    x[~free, 0] = height
-    y, contacts, stalled = x.copy(), max(1, int(np.sum(~free))), 0
-    rank = factors.order(problem.pair, problem.bodies)
-    problem = replace(problem, pair=np.append(rank, problem.bodies)[problem.pair].astype(np.int64))
-    for _ in range(most):
-        found = _step(problem, x, y, float(np.sum(x * y)) / contacts, contacts)
-        if found is None:
-            return
-        dx, dy, alpha = found
-        stalled = stalled + 1 if not alpha > STALLED else 0
-        if stalled > PATIENCE or not math.isfinite(alpha):
-            return
-        x, y = x + alpha * dx, y + alpha * dy
-        yield x
-
-
-def _step(problem: BlockProblem, x: np.ndarray, y: np.ndarray, tau: float, contacts: int):
-    """The predictor, the corrector and how far to go along it."""
-    R, kind = problem.dims[1], problem.kind
-    theta, inverse, squared, point, shear, D = _scalings(x, y, kind, problem.soft, FREE_HERE, R)
-    graph = BodyGraph.of(problem, D)
-    if graph is None:
-        return None
-    defect = rate(problem, x) - y
-    defect[:, 0] += _slidings(y, kind, R)
-    sheared = _matrices(shear, squared)  # SΘ²
-    sheared[kind == BILATERAL, 0, 0] = FREE
-
-    def direction(c: np.ndarray):
-        pushed = _multiply(theta, c)
-        b = _multiply(shear, pushed) - defect
-        dx, rest, size = np.zeros_like(b), b, np.inf
-        for _ in range(1 + REFINEMENTS):
-            better = dx + graph.solve(D, _multiply(D, rest))
-            rest = b - product(problem, better) - _multiply(sheared, better)
-            new = float(np.linalg.norm(rest))
-            if not new < size:
-                break
-            dx, size, slow = better, new, not new < 0.5 * size
-            if slow:
-                break
-        dy = pushed - _multiply(squared, dx)
-        return dx, dy
-
-    def reach(dx, dy):
-        return min(_longest(x, dx, kind, R), _longest(y, dy, kind, R))
-
-    dx, dy = direction(-point)
-    alpha = min(1.0, reach(dx, dy))
-    ahead = float(np.sum((x + alpha * dx) * (y + alpha * dy))) / contacts
-    sigma = max((max(ahead, 0.0) / tau) ** 3 if tau > 0 else 0.0, (1 - alpha) ** 3, 1e-6)
-    dx, dy = direction(_targets(theta, inverse, point, dx, dy, kind, sigma * tau, R))
-    fraction = min(max(0.99, 1 - tau), 1 - NEAREST)
-    alpha = min(1.0, fraction * reach(dx, dy))
-    if alpha < SHORT:  # the iterate is too near to the boundary: back to the middle
-        middle = direction(_targets(theta, inverse, point, 0 * dx, 0 * dy, kind, CENTRED * tau, R))
-        other = min(1.0, fraction * reach(*middle))
-        if other > alpha:
-            return *middle, other
-    return dx, dy, alpha
 
 
 @_compiled
@@ -116,8 +33,8 @@ def _outer(a, block, factor, mirrored, w):
 
 
 @_compiled
-def _scalings(x, y, kind, soft, free, R):
-    """Θ, Θ⁻¹, Θ², λ of the cones, S and D, unit by unit; of bilateral rows Θ and λ vanish and S is one."""
+def _scalings(x, y, kind, soft, free, blur, R):
+    """Θ, Θ⁻¹, Θ², λ of the cones, S and D = (SΘ² + γ)⁻¹; of bilateral rows Θ and λ vanish, S is one and D is 1/free."""
     units, w = x.shape
     theta, inverse, squared = np.zeros((units, w, w)), np.zeros((units, w, w)), np.zeros((units, w, w))
     shear, D, point = np.zeros((units, w, w)), np.zeros((units, w, w)), np.zeros((units, w))
@@ -151,7 +68,7 @@ def _scalings(x, y, kind, soft, free, R):
         for i in range(w):
             for j in range(w):
                 point[u, i] += theta[u, i, j] * x[u, j]
-        sliding = _across(y[u], R)
+        sliding = math.hypot(_across(y[u], R), blur)
         if sliding > 0:
             for j in range(1, w):
                 shear[u, 0, j] = -y[u, j] / sliding
@@ -179,11 +96,11 @@ def _matrices(A, B):
 
 
 @_compiled
-def _slidings(y, kind, R):
+def _slidings(y, kind, blur, R):
     out = np.zeros(len(y))
     for u in range(len(y)):
         if kind[u] == 0:
-            out[u] = _across(y[u], R)
+            out[u] = math.hypot(_across(y[u], R), blur)
     return out
 
 

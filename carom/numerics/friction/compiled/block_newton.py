@@ -15,7 +15,7 @@ import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
 from carom.numerics.friction.compiled.block_gradient import felt, product, pushed
-from carom.numerics.friction.compiled.block_problem import BlockProblem
+from carom.numerics.friction.compiled.block_problem import ROUGH, BlockProblem
 
 REFINEMENTS = 2
 SMALLEST = 1e-8  # ε of (17)
@@ -39,6 +39,10 @@ class BodyGraph:
         found = factors.Factors.of(*blocks)
         return None if found is None else cls(problem, found)
 
+    def sign(self) -> float:
+        """Of its determinant."""
+        return self.factorised.sign()
+
     def solve(self, D: np.ndarray, begin: np.ndarray) -> np.ndarray:
         """begin − D Gᵀdv, with dv of (18) for C⁻¹b = begin."""
         dv = pushed(self.problem, begin)
@@ -52,30 +56,56 @@ def natural_map(problem: BlockProblem, x: np.ndarray, z: np.ndarray, rho: float)
     return _natural(x, z, problem.kind, rho, problem.dims[1])
 
 
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """C + EÂ of (17), factorised."""
+
+    problem: BlockProblem
+    C: np.ndarray
+    E: np.ndarray
+    inverse: np.ndarray  #  C⁻¹
+    D: np.ndarray
+    graph: BodyGraph
+
+    @classmethod
+    def at(
+        cls, problem: BlockProblem, points: np.ndarray, z: np.ndarray, rho: float, proximal: float, epsilon: float = SMALLEST
+    ) -> "Linearised | None":
+        """None where a pivot vanishes."""
+        blocks = _blocks(points, z, problem.kind, rho, epsilon, proximal, problem.soft, problem.dims[1])
+        graph = BodyGraph.of(problem, blocks[3])
+        return None if graph is None else cls(problem, *blocks, graph)
+
+    def solve(self, b: np.ndarray, refinements: int = REFINEMENTS) -> np.ndarray | None:
+        """Refined by its residual; None where there is none."""
+        dx, size, rest = np.zeros_like(b), np.inf, b
+        for _ in range(1 + refinements):
+            better = dx + self.graph.solve(self.D, _multiply(self.inverse, rest))
+            rates = product(self.problem, better)
+            rates[:, 0] -= self.problem.soft * better[:, 0]  # which is in C
+            rest = b - _multiply(self.C, better) - _multiply(self.E, rates)
+            new = float(np.linalg.norm(rest))
+            if not new < size:
+                break
+            dx, size, slow = better, new, not new < 0.5 * size
+            if slow or size <= 1e-15 * np.linalg.norm(b):
+                break
+        return dx if np.isfinite(size) else None
+
+    def sign(self) -> float:
+        """Of the determinant of C + EÂ, that of C times that of I + GDGᵀ."""
+        C = self.C.copy()
+        for i in range(1, C.shape[1]):
+            C[self.problem.kind != ROUGH, i, i] = 1.0  # rows that these units do not have
+        return self.graph.sign() * float(np.prod(np.linalg.slogdet(C)[0]))
+
+
 def newton_step(
     problem: BlockProblem, F: np.ndarray, points: np.ndarray, z: np.ndarray, rho: float, proximal: float
 ) -> np.ndarray | None:
     """dx of (17), refined by its residual; None where there is none."""
-    R = problem.dims[1]
-    C, E, C_inverse, DD = _blocks(points, z, problem.kind, rho, SMALLEST, proximal, problem.soft, R)
-    graph = BodyGraph.of(problem, DD)
-    if graph is None:
-        return None
-    b = -F
-    dx, size = np.zeros_like(F), np.inf
-    rest = b
-    for _ in range(1 + REFINEMENTS):
-        better = dx + graph.solve(DD, _multiply(C_inverse, rest))
-        rates = product(problem, better)
-        rates[:, 0] -= problem.soft * better[:, 0]  # which is in C
-        rest = b - _multiply(C, better) - _multiply(E, rates)
-        new = float(np.linalg.norm(rest))
-        if not new < size:
-            break
-        dx, size, slow = better, new, not new < 0.5 * size
-        if slow or size <= 1e-15 * np.linalg.norm(b):
-            break
-    return dx if np.isfinite(size) else None
+    there = Linearised.at(problem, points, z, rho, proximal)
+    return None if there is None else there.solve(-F)
 
 
 @_compiled

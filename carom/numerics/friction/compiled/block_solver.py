@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
+from carom.numerics.friction.compiled.block_folds import follow
 from carom.numerics.friction.compiled.block_gradient import projected_gradient, rate, residual
-from carom.numerics.friction.compiled.block_interior import interior_points
 from carom.numerics.friction.compiled.block_newton import natural_map, newton_step
+from carom.numerics.friction.compiled.block_path import interior_path
 from carom.numerics.friction.compiled.block_problem import BILATERAL, BlockProblem
 
 
@@ -29,11 +30,32 @@ class Path:
     points: int
 
 
-INSIDE = -1  #        instead of iterations of (12): from points of a path through the inside of the cones
+@dataclass(frozen=True)
+class Inside:
+    """Instead of iterations of (12): from places of a path through the inside of the cones. Each height is another path."""
+
+    height: float  #  of all contacts, where it begins
+    points: Path
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Instead of all these: the curve of solutions about the best that was found, with λ, through its folds."""
+
+    below: float  #  a certificate
+    most: int  #     factorisations
+
+
 TURNS = (  #          iterations of (12), and the points after them
     (0, Path(1e-3, 0.1, 10.0, 6, 2)),  # from the impulses of the step before: where contacts keep their states this is all
     (300, Path(0.1, 0.3, 4.0, 8, 100)),
-    (INSIDE, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-7, 150),  # of boxes most are here
+    Inside(0.1, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-4, 300),
+    Inside(1.0, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-4, 300),
+    Inside(10.0, Path(0.1, 0.3, 10.0, 8, 25)),
+    Folds(1e-4, 300),
     (1000, Path(1e-3, 0.1, 5.0, 12, 60)),
     (1000, Path(1e-2, 0.7, 3.0, 20, 100)),
     (3000, Path(0.1, 0.5, 4.0, 12, 100)),
@@ -44,9 +66,10 @@ SOME_TURNS = {
     "early": TURNS[:2],  #                                     or all of it, if it is not near enough,
     "late": TURNS[2:],  #                                      and then with these
 }
-HEIGHT = 0.1  #       of all contacts, where a path through the inside begins,
-GOALS = 1e-3, 0.1  #  the certificate at which proximal points are tried from there, and by how much it is less each time,
-INNER = 40  #         and its steps at most
+GOALS = 3e-4, 0.3  #  the certificate at which proximal points are tried from such a path, and by how much it is less each time,
+INNER = 400  #        and the factorisations that it may take
+FINISH = 2e-8  #      a certificate from which folds go on sooner than the path
+STRONG = 0.1  #       λ where the curve of solutions begins
 NEAR = 1e-8  #        a certificate with which (12) stops: the rest is Newton's
 ITERATION = 100.0  #  operations of (12) for each row, as long as those of a factorisation take
 NEWTONS = 24  #       steps of Newton that (12) may cost
@@ -74,22 +97,30 @@ def solve_in_blocks(problem: BlockProblem, start: np.ndarray | None, tolerance: 
     """Impulses with E ≤ tolerance, or the best that were found, from `start` (impulses of the step before, or None)."""
     best = ahead = np.zeros_like(problem.q) if start is None else problem.unknowns(start)
     least, iterations = residual(problem, best, rate(problem, best)), 0
-    for steps, path in SOME_TURNS[turns]:
+    for turn in SOME_TURNS[turns]:
         if least <= tolerance:
             break
-        if steps == 0 and start is None:
-            continue
-        if steps > 0:
-            ahead, found, taken = _first_order(problem, ahead, tolerance, steps)
-            iterations += taken
-            if found < least:
-                best, least = ahead, found
-        if least > tolerance:
-            begin = None if steps == INSIDE else ahead
-            x, found, taken = _points_from(problem, begin, tolerance, path)
-            iterations += taken
-            if found < least:
-                best, least = x, found
+        if isinstance(turn, Folds):
+            if least > turn.below:
+                continue
+            x, found, taken = follow(problem, best, tolerance, STRONG, turn.most)
+        elif isinstance(turn, Inside):
+            x, found, taken = _from_inside(problem, turn, tolerance)
+        else:
+            steps, path = turn
+            if steps == 0 and start is None:
+                continue
+            if steps > 0:
+                ahead, found, taken = _first_order(problem, ahead, tolerance, steps)
+                iterations += taken
+                if found < least:
+                    best, least = ahead, found
+            if least <= tolerance:
+                break
+            x, found, taken = _proximal_points(problem, ahead, tolerance, path)
+        iterations += taken
+        if found < least:
+            best, least = x, found
     if iterations and EXACT * tolerance < least <= tolerance and _work(problem, best) <= CHEAP * problem.q.size:
         best, least, taken = _proximal_points(problem, best, EXACT * tolerance, LAST)
         iterations += taken
@@ -113,25 +144,20 @@ def _first_order(problem: BlockProblem, x: np.ndarray, tolerance: float, steps: 
     return x, found, taken
 
 
-def _points_from(problem: BlockProblem, x: np.ndarray | None, tolerance: float, path: Path) -> tuple[np.ndarray, float, int]:
-    """Proximal points from x; or, with None, from some places of a path through the inside of the cones. In heaps that come to rest
-    it knows sooner which contacts carry, and where contacts neither carry nor open it gets stuck itself."""
-    if x is not None:
-        return _proximal_points(problem, x, tolerance, path)
-    best, least, taken = np.zeros_like(problem.q), np.inf, 0
-    last, goal = None, GOALS[0]  # what has not been tried from
-    for last in interior_points(problem, HEIGHT, INNER):
+def _from_inside(problem: BlockProblem, turn: Inside, tolerance: float) -> tuple[np.ndarray, float, int]:
+    """Proximal points from some places of a path through the inside of the cones. In heaps near rest it knows which contacts
+    carry; where contacts neither carry nor open x and y vanish like √τ, so that the end is Newton's."""
+    best, least, taken, goal = np.zeros_like(problem.q), np.inf, 0, GOALS[0]
+    for place in interior_path(problem, turn.height, INNER):
         taken += 1
-        if (now := residual(problem, last, rate(problem, last))) < goal:
-            x, found, more = _proximal_points(problem, last, tolerance, path)
-            last, goal, taken = None, GOALS[1] * now, taken + more
-            if found < least:
-                best, least = x, found
-            if least <= tolerance:
-                return best, least, taken
-    if last is not None:
-        x, found, more = _proximal_points(problem, last, tolerance, path)
-        return (x, found, taken + more) if found < least else (best, least, taken + more)
+        if (now := residual(problem, place.x, rate(problem, place.x))) >= goal:
+            continue
+        x, found, more = _proximal_points(problem, place.x, tolerance, turn.points)
+        goal, taken = GOALS[1] * now, taken + more
+        if found < least:
+            best, least = x, found
+        if least <= max(tolerance, FINISH):
+            break
     return best, least, taken
 
 
