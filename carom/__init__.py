@@ -34,6 +34,10 @@ from carom.xla.programs import keep_programs as _keep_programs
 
 _keep_programs()
 
+from carom.xla.forks import watch_forks as _watch_forks
+
+_watch_forks()
+
 from carom.results.views import register as _register
 
 _register(

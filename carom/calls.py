@@ -166,7 +166,10 @@ def real(value: Any) -> float:
     """One number, and no text that Python would read as one."""
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{value!r} is a text")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:  # a whole number of Python's, beyond 1.8e308
+        raise ValueError("larger than any number of 64 bits") from error
 
 
 def floats(value: Any) -> Any:
@@ -180,4 +183,7 @@ def floats(value: Any) -> Any:
     texts = given.dtype.kind == "O" and any(entry is None or isinstance(entry, (str, bytes)) for entry in given.flat)
     if given.dtype.kind in "USMmc" or texts:
         raise TypeError(f"{given.dtype} is not a number")
-    return np.array(given, dtype=float)
+    try:
+        return np.array(given, dtype=float)
+    except OverflowError as error:  # whole numbers of Python's, beyond 1.8e308
+        raise ValueError("larger than any number of 64 bits") from error

@@ -76,11 +76,12 @@ class _Functions:
         self.named = [x for x in jax.tree.leaves(tree, is_leaf=_is_named) if _is_named(x)]
         inside = vars(tree).items() if isinstance(tree, eqx.Module) else ()
         self.plain = {name: f for name, f in inside if isinstance(f, (types.FunctionType, Frozen))}
+        self.functions = [*(x.function for x in self.named), *self.plain.values()]
         self.last: tuple[list[Frozen], Any] | None = None
         self.sure: bool | None = None  # of a frozen tree: nothing that its functions capture hides
 
     def frozen(self, tree: Any) -> Any:
-        return self._holding(tree, [freeze(x.function) for x in self.named] + [freeze(f) for f in self.plain.values()])
+        return self._holding(tree, [freeze(f) for f in self.functions])
 
     def renewed(self, tree: Any) -> Any:
         now = [freeze(x.function.origin if isinstance(x.function, Frozen) else x.function) for x in self.named]
@@ -93,7 +94,7 @@ class _Functions:
         return self._holding(tree, [*now, *self.plain.values()])
 
     def _holding(self, tree: Any, now: list[Frozen]) -> Any:
-        if all(a is b for a, b in zip(now, [*(x.function for x in self.named), *self.plain.values()], strict=True)):
+        if all(a is b for a, b in zip(now, self.functions, strict=True)):
             return tree
         last = self.last
         if last is not None and all(a is b for a, b in zip(now, last[0], strict=True)):
@@ -118,8 +119,7 @@ def frozen(tree: Any) -> Any:
 def frozen_once(tree: Any) -> Any:
     """The same, where functions that are frozen already stay what they are, whatever has been changed since."""
     functions = (_functions_of if isinstance(tree, eqx.Module) else _Functions)(tree)
-    every = [*(x.function for x in functions.named), *functions.plain.values()]
-    return tree if all(isinstance(f, Frozen) for f in every) else functions.frozen(tree)
+    return tree if all(isinstance(f, Frozen) for f in functions.functions) else functions.frozen(tree)
 
 
 def renewed(tree: Any) -> Any:

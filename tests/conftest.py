@@ -47,12 +47,13 @@ def ctrl_c():
 
 @pytest.fixture
 def kept_folder(tmp_path, monkeypatch):
-    """Finished programs in a folder of their own, as if carom had no other."""
-    from carom.kept import finished, keep, remember, surroundings
+    """Finished programs in a folder of their own, as if carom had no other; what is written is there at once."""
+    from carom.kept import beside, finished, keep, remember, surroundings
 
     found = finished.Store(tmp_path / "finished")
     monkeypatch.setattr(keep, "store", lambda: found)
     monkeypatch.setattr(remember, "store", lambda: found)
+    monkeypatch.setattr(keep, "beside", beside.at_once)
     monkeypatch.setattr(surroundings, "LOADED", float("inf"))  # whatever was edited shortly before the tests
     return found
 

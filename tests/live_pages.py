@@ -85,13 +85,21 @@ def on_screen(page: LivePage, point: np.ndarray, stage: int = 0) -> tuple[float,
     return camera.image_width / 2 + scale * seen[0] / seen[2], camera.image_height / 2 + scale * seen[1] / seen[2]
 
 
-def grab(browser: Browser, page: LivePage, ground: Ground, rise: float = 90.0, tries: int = 6) -> tuple[float, float]:
-    """Press the mouse on the first body and pull it up; where the mouse is then. A press that missed is let go and tried again: the
-    server is told where a camera is a moment after it has moved there, and how long that moment is depends on the machine."""
+def grab(
+    browser: Browser,
+    page: LivePage,
+    ground: Ground,
+    rise: float = 90.0,
+    tries: int = 6,
+    at: Callable[[], np.ndarray] | None = None,
+) -> tuple[float, float]:
+    """Press the mouse on the first body (its centre, or where `at` says) and pull it up; where the mouse is then. A press that
+    missed is let go and tried again: the server is told where a camera is a moment after it has moved there, and how long that
+    moment is depends on the machine."""
     mouse = lambda kind, x, y, **more: browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)  # noqa: E731
     for _ in range(tries):
         time.sleep(1.0)
-        x, y = on_screen(page, ground.player.footage.centre(0, ground.player.now))
+        x, y = on_screen(page, ground.player.footage.centre(0, ground.player.now) if at is None else at())
         mouse("mouseMoved", x, y)
         time.sleep(1.0)  # a hand is not quicker than the eye
         mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)

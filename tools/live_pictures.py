@@ -72,6 +72,7 @@ def of_a_world(browser: Browser, scratch: Path) -> None:
         ground.add_body("pill")
         until(lambda: ground.player.now > 0.2)
         ground.player.play(False)
+        until(lambda: not page.page._stepping)  # all of them are seen
         keep(browser, "live-world.png", scratch)
 
 

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 import carom
+from carom.xla import probe
 from carom.xla.kernel import kernel_state
 
 ORDER_4 = carom.VariationalCollision(carom.Composition(carom.Trapezoidal(), 4))
@@ -72,7 +73,8 @@ CHECKS = (particle, star, gradient, ensemble, zeno, moreau, event_driven, rigid)
 def main() -> int:
     state, failed = kernel_state(), 0
     print(
-        f"carom {carom.__version__}, Python {sys.version.split()[0]}, jax {jax.__version__}, one kernel: {state.on} ({state.why})"
+        f"carom {carom.__version__}, Python {sys.version.split()[0]}, jax {jax.__version__}, one kernel: {state.on} ({state.why}), "
+        f"kept without their computation: {probe.verdict().bare}"
     )
     for check in CHECKS:
         clock = time.perf_counter()

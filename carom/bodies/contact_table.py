@@ -113,6 +113,25 @@ class WorldContacts:
         return f"<table><caption>{len(self):,} contacts</caption><tr>{head}</tr>{''.join(rows)}</table>"
 
 
+def meetings(contacts: WorldContacts, steps: np.ndarray, before: WorldContacts | None = None) -> np.ndarray:
+    """The rows at which two bodies meet: an impact of a pair that did not press in the step before, one row for each pair. A domino
+    that slides down another one strikes it in every step, and meets it once.
+
+    `steps`: those whose states were kept; between two of them only impacts are known, and no pair meets again.
+    `before`: the contacts of the run that this one goes on with."""
+    parts = [contacts] if before is None else [before, contacts]
+    step, a, b = (np.concatenate([getattr(part, name) for part in parts]) for name in ("step", "a", "b"))
+    impact = np.concatenate([part.impact.astype(bool) for part in parts])
+    pair = np.minimum(a, b) * len(contacts.names) + np.maximum(a, b)
+    rows = np.flatnonzero(np.concatenate([np.any(part.impulse != 0, axis=1) for part in parts]))
+    rows = rows[np.lexsort((~impact[rows], step[rows], pair[rows]))]  # of a pair in a step the impacts come first
+    another = np.diff(pair[rows], prepend=-1) != 0
+    apart = np.diff(step[rows], prepend=step[rows][:1]) > np.max(np.diff(steps), initial=1)
+    met = np.sort(rows[(another | apart) & impact[rows]])
+    first = len(step) - len(contacts)
+    return met[met >= first] - first
+
+
 @dataclass
 class ContactLog:
     """Collects the tables of all steps."""

@@ -30,17 +30,21 @@ along the normal where u₀ > 0, across it where friction does work. They take r
 that is closing keeps κ = 0, and does no work by (4). So this has an end, and no island gains in it.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from carom.bodies.bounces import normal_rates, offsets
 from carom.bodies.islands import islands
 from carom.bodies.materials import ELASTIC
 from carom.bodies.posed import Posed
-from carom.bodies.quaternions import cross
+from carom.bodies.quaternions import cross, lengths
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import PRESCRIBED, State
 from carom.bodies.velocity import Answer
 
+ALIKE = 1e-6  #   relative: two spins that differ by less are one
+UNTURNED = 1e-9  # relative to how fast a body falls over: a prescribed body that turns slower does not turn
 ROUNDING = 1e-12  # relative to the impulses times the velocities that the problem is about
 
 
@@ -51,20 +55,40 @@ def towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
     return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
 
 
-def carried(posed: Posed, middle: State, later: State) -> np.ndarray:
-    """What rests on a prescribed body shall move at the end of the step as the point under its centre moves then, not in the
-    middle: so a turntable carries what stands on it round, not outwards. The change of all rates by that."""
-    scene, rows = posed.scene, posed.rows
-    change = np.zeros(len(rows.a))
+@dataclass(frozen=True)
+class Carried:
+    """How the rates of contacts with prescribed bodies change from the middle of a step to its ends, since those move."""
+
+    later: np.ndarray  #    [contacts, 1 + tangents]
+    earlier: np.ndarray  #  [contacts, 1 + tangents]  of those that one turns over
+    ridden: np.ndarray  #   [contacts]                with a prescribed body, and both turn alike
+    rolled: np.ndarray  #   [contacts]                with one, and one turns over the other
+
+
+def carried(posed: Posed, earlier: State, middle: State, later: State) -> Carried:
+    """What turns as the prescribed body under it rides on it, and shall move at the end of the step as the point under its centre
+    moves then, not in the middle: so a turntable carries what stands on it round, not outwards. Where one turns over the other (a
+    ball on the table, a plank on rollers) the point of contact goes its own way and lasts as one of two free bodies does: all that
+    is known is how the prescribed motion changes at one place."""
+    scene, contacts, frames = posed.scene, posed.contacts, posed.rows.frames
+    ends, kinds = np.zeros((2, *frames.shape[:2])), np.zeros((2, len(contacts)), bool)
+    spin = posed.spin(middle.L)
     for body in scene.motions:
-        for mine, other, sign in ((rows.a, rows.b, -1.0), (rows.b, rows.a, 1.0)):
+        field = lambda state, at, body=body: state.v[body] + cross(state.L[body], at - state.x[body])  # noqa: E731
+        for mine, other, sign in ((contacts.a, contacts.b, -1.0), (contacts.b, contacts.a, 1.0)):
             at = np.flatnonzero(mine == body)
-            arm = middle.x[other[at]] - middle.x[body]
-            turned = arm @ middle.R[body] @ later.R[body].T
-            now = middle.v[body] + cross(middle.L[body], arm)
-            then = later.v[body] + cross(later.L[body], turned)
-            change[at] += sign * np.sum(rows.linear[at] * (then - now), axis=1)
-    return change
+            if len(at) == 0:
+                continue
+            them, point, turn = other[at], contacts.point[at], np.linalg.norm(earlier.L[body])
+            apart = lengths(spin[them] - earlier.L[body])
+            rolls = (turn > UNTURNED * np.sqrt(scene.pull / scene.reach[them])) & (apart > ALIKE * (lengths(spin[them]) + turn))
+            turned = (middle.x[them] - middle.x[body]) @ middle.R[body] @ later.R[body].T
+            there = later.x[body] + turned + point - middle.x[them]
+            change = np.where(rolls[:, None], field(later, point), field(later, there)) - field(middle, point)
+            before = np.where(rolls[:, None], field(earlier, point) - field(middle, point), 0.0)
+            ends[0, at], ends[1, at] = (sign * np.vecdot(frames[at], part[:, None]) for part in (change, before))
+            kinds[0, at], kinds[1, at] = ~rolls, rolls
+    return Carried(*ends, *kinds)
 
 
 def solve_lasting(

@@ -25,15 +25,17 @@ import numpy as np
 
 from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
 from carom.bodies.contact_work import carried, solve_lasting, towards
-from carom.bodies.detection.detect import Contacts, detect
+from carom.bodies.detection.detect import Contacts, detect, guards
 from carom.bodies.materials import ELASTIC
 from carom.bodies.mean_forces import Outcome, Pair, under_forces
 from carom.bodies.memory import Memory
 from carom.bodies.posed import Posed, pose
 from carom.bodies.quaternions import lengths
 from carom.bodies.rolling import solve_rolling
-from carom.bodies.scene import PRESCRIBED, Scene, State, accelerations, drift, prescribed
+from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
 from carom.bodies.velocity import Answer
+
+Ends = tuple[State, State]  # with what is prescribed as it is at the start and at the end of a step
 
 HORIZON = 1.5  #   steps: contacts are looked for as far as bodies may come in this time
 SLACK = 1e-4  #    relative to the reach of a body: contacts this far apart are told even at rest
@@ -201,10 +203,12 @@ class Stepper:
         self, posed: Posed, ahead: Ahead, v, L, lasts: np.ndarray, room: np.ndarray, record: StepRecord
     ) -> tuple[np.ndarray, np.ndarray]:
         """Impact after impact, until nothing closes that bounces."""
-        often = np.zeros(len(posed.contacts), int)
+        often, inside = np.zeros(len(posed.contacts), int), guards(posed.contacts.key)
         for _ in range(ROUNDS):
             rates = normal_rates(posed, v, L)
             meets = ahead.bouncing(posed, rates) & ~lasts
+            if np.any(meets & ~inside):  # the surface first, and what is inside if that was not enough
+                meets &= ~inside
             if not np.any(meets):
                 return v, L
             often += meets
@@ -225,10 +229,14 @@ class Stepper:
     ) -> tuple[Posed, Answer, np.ndarray]:
         """Forces, contacts and joints in one problem. Looked for again, farther, if bodies come out faster than was foreseen. Also
         the speeds with which they do."""
-        scene, later = self.scene, prescribed(self.scene, middle, t + h)
-        push = lambda force: self._under(force, middle, later, h, hit)  # noqa: E731
+        scene, ends = self.scene, (prescribed(self.scene, middle, t), prescribed(self.scene, middle, t + h))
+        push = lambda force: self._under(force, middle, ends, h, hit)  # noqa: E731
         (posed, answer, came, shift), record.resisted = under_forces(scene, middle, t + 0.5 * h, h, push)
         came_out, answer = answer.u, replace(answer, u=answer.u + shift) if np.count_nonzero(shift) else answer
+        if scene.motions:  # what is rolled over lasts as it is at the end of the step
+            moved = carried(posed, ends[0], middle, ends[1])
+            came_out = came_out.copy()
+            posed.rows.by_contact(came_out)[moved.rolled] += moved.later[moved.rolled]
         record.include(answer)
         record.converged &= not record.resisted
         record.deepest = min(record.deepest, float(posed.contacts.gap.min(initial=0.0)))
@@ -241,7 +249,7 @@ class Stepper:
         self._remember(posed, answer, came_out, state, push, h)
         return posed, answer, came
 
-    def _under(self, force: Pair, middle: State, later: State, h: float, hit: np.ndarray | None) -> Outcome:
+    def _under(self, force: Pair, middle: State, ends: Ends, h: float, hit: np.ndarray | None) -> Outcome:
         """(4) with given forces and torques; also what was added to the rates that the law is asked about."""
         scene, known, memory = self.scene, None, self.memory
         v, L, fastest = _pushed(scene, middle, *force, h)
@@ -249,7 +257,7 @@ class Stepper:
             posed = self._look(middle, v, L, h, HORIZON, fastest)
             if known == (known := posed.contacts.key.tobytes()):  # nothing more is found farther away
                 break
-            asked = self._shift(posed, middle, later, h, hit)
+            asked = self._shift(posed, middle, ends, h, hit)
             shift, answer = solve_lasting(posed, middle, v, L, *asked, memory.start(posed), self.tolerance, h)
             came = _speed(scene, middle, answer.v, answer.L)
             if not answer.converged or (came <= fastest * (1 + 1e-9) + 1e-12 * came.max()).all():
@@ -264,7 +272,7 @@ class Stepper:
         pressed, _ = self.memory.states(posed.contacts.key)
         return (posed.restitution == ELASTIC) & ~pressed & (normal_rates(posed, middle.v, middle.L) < 0)
 
-    def _shift(self, posed: Posed, middle: State, later: State, h: float, hit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _shift(self, posed: Posed, middle: State, ends: Ends, h: float, hit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What the law is asked about is u₁ + shift. On a curved way the rates of a contact that lasts change by δ = u₁⁻ − u₀ from
         one middle to the next, without any force, and the impulses r do the work r · (u₀ + u₁)/2. u₁ = −κu₀ with κ = 1 is no work
         but may sway from step to step; κ is chosen so that u₁ comes nearest to δ/2, which is the same where the way is a circle
@@ -273,17 +281,20 @@ class Stepper:
         part. The second is that of all other κ, which `carom.bodies.contact_work` leaves out where they make energy."""
         count = (1 + posed.rows.tangents) * posed.rows.contacts
         before = posed.rates(middle.v, middle.L)
-        shift = carried(posed, middle, later)
-        lasting = np.zeros_like(shift)
+        shift, lasting = np.zeros((2, len(before)))
+        moved = carried(posed, ends[0], middle, ends[1]) if self.scene.motions else None
+        if moved is not None:
+            posed.rows.by_contact(shift)[:] = moved.later
         if len(posed.joints):
             speeds = zip(before[count:], posed.joints.speed, posed.joints.kappa, strict=True)
             shift[count:] = [kappa * u if s is None else -s for u, s, kappa in speeds]
         pressed, stuck = self.memory.states(posed.contacts.key)
-        if hit is not None or self.scene.motions:  # how those move is known better
-            told = self.scene.kind == PRESCRIBED if hit is None else hit | (self.scene.kind == PRESCRIBED)
-            calm = ~(told[posed.contacts.a] | told[posed.contacts.b])
-            pressed, stuck = pressed & calm, stuck & calm
         now = posed.rows.by_contact(before)
+        if hit is not None:
+            calm = ~(hit[posed.contacts.a] | hit[posed.contacts.b])
+            pressed, stuck = pressed & calm, stuck & calm
+        if moved is not None:  # how what rides goes on is known better
+            pressed, stuck, now = pressed & ~moved.ridden, stuck & ~moved.ridden, now + moved.earlier
         pressed = pressed & (now[:, 0] < -ROUNDING * max(np.abs(middle.v).max(), self.scene.pull * h))
         if not (np.count_nonzero(pressed) or np.count_nonzero(stuck)):
             return shift, lasting

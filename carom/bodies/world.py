@@ -314,7 +314,7 @@ class World:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def scene(self) -> tuple[Scene, State]:
-        """The world in arrays: what stays, and the state at the start. `carom.bodies.velocity.pose` gives its contact rows."""
+        """The world in arrays: what stays, and the state at the start. `carom.bodies.posed.pose` gives its contact rows."""
         if not any(spec.kind == FREE for spec in self.bodies):
             raise InputError("there is no body that moves: use world.add")
         scene = assemble(self)

@@ -45,7 +45,7 @@ SUFFIXES = (".zarr", ".nc", ".npz")
 def save(run: WorldRun, path: str | Path, identity: dict[str, str] | None = None) -> Path:
     """Write a run to `path`, replacing a run that is there; either all of it is written, or nothing changes."""
     path = file_path(path, "run.zarr")
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a run of a world is saved as {' or '.join('*' + s for s in SUFFIXES)}; got {str(path)!r}")
     arrays, stages = _arrays(run)
     told = {"kind": "world", "format": FORMAT, "names": run.names, "dim": run.dim, "dt": run.dt, "seconds": run.seconds}
@@ -53,7 +53,7 @@ def save(run: WorldRun, path: str | Path, identity: dict[str, str] | None = None
     told |= {"picture": to_text(run.outlines, run.strings), "versions": versions(), "identity": identity}
     told |= {"watchful": None if run.memory is None else bool(run.memory.watchful)}
     told["sums"] = {name: checksum(array) for name, array in arrays.items()}
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part.npz")
         np.savez_compressed(part, header=np.array(json.dumps(told)), **arrays)
@@ -98,7 +98,7 @@ def told_by(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if not path.exists():
         raise InputError(f"there is no {path}")
     try:
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             with np.load(path, allow_pickle=False) as file:
                 data = {name: file[name] for name in file.files}
             told = json.loads(str(data.pop("header")))
@@ -130,7 +130,7 @@ def _attribute(path: Path) -> dict[str, Any]:
 def load(path: str | Path) -> WorldRun:
     """Read a run that `save` wrote."""
     path = file_path(path, "run.zarr", there=True)
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} is not a run of a world: those are called {' or '.join('*' + s for s in SUFFIXES)}")
     told, data = told_by(path)
     data.setdefault("turns", np.zeros((len(data["t"]), 0)))  # files of earlier versions

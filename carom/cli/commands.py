@@ -2,8 +2,6 @@
 
 import inspect
 import json
-import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +19,6 @@ from carom.cli.terminal import (
     BAD_INPUT,
     FAILED,
     INTERRUPTED,
-    OK,
     Stoppable,
     after_the_run,
     console,
@@ -33,6 +30,7 @@ from carom.cli.terminal import (
     note,
     plain,
     speak_plainly,
+    to_the_end,
 )
 from carom.cli.watching import gallery, play, run_watched, view, watched_sweep
 from carom.cli.writing import check_out, write
@@ -58,14 +56,11 @@ app.command()(gallery)
 
 
 def main() -> None:
-    """The entry point. A reader that has seen enough (`carom list | head -3`) is no error."""
+    """The entry point. A reader that has seen enough (`carom list | head -3`) is no error, a full disk is one."""
     speak_plainly()
     hear_every_interrupt()
-    try:
+    with to_the_end():
         app(standalone_mode=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is said when Python flushes at its end
-        sys.exit(OK)
 
 
 @app.callback(invoke_without_command=True)
@@ -197,7 +192,7 @@ def run(
         fail(str(error), BAD_INPUT)
     except KeyboardInterrupt:
         fail("stopped; nothing is written", INTERRUPTED)
-    with after_the_run(out):
+    with after_the_run(out, page):
         about = {"model": model, "rule": rule, "simultaneous": simultaneous, "params": lists(solution.params)}
         summary = plain({**solution.summary(), **about})
         if as_json:

@@ -32,6 +32,7 @@ def facts() -> dict[str, dict[str, Any]]:
     from carom.numerics.friction import compiled
     from carom.xla.kernel import kernel_state
     from carom.xla.machine import cache_root, cores, processor, versions
+    from carom.xla.probe import verdict
     from carom.xla.programs import program_cache, size
 
     kernel, programs = kernel_state(), program_cache()
@@ -58,6 +59,7 @@ def facts() -> dict[str, dict[str, Any]]:
             "finished": ready,
             "their bytes": more,
             "kept": kept is not None and kept.works() is not False,
+            "without their computation": verdict().bare,
         },
         "one kernel": {"on": kernel.on, "why": kernel.why},
         "heaps of bodies": {"compiled": compiled.available(), "by": "numba" if compiled.available() else HOW},

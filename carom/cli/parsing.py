@@ -26,6 +26,8 @@ def split_settings(name: str, settings: Iterable[str]) -> tuple[dict[str, Any], 
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not value:
             raise ValueError(f"--set takes name=value; got {text!r}")
+        if key in arguments or key in changes:
+            raise ValueError(f"--set {key} is given twice: leave one out")
         if key not in known:
             raise ValueError(f"{name} has no parameter {key!r}{hint(key, known)}. It has: {', '.join(known)}")
         (arguments if key in inspect.signature(factory).parameters else changes)[key] = _value(key, value, known[key])

@@ -49,7 +49,7 @@ def run_scene(
                 run = scene.solve(**options)
     except (CaromError, ValueError) as error:
         fail(str(error), BAD_INPUT)
-    with after_the_run(out):
+    with after_the_run(out, page):
         summary = plain({**run.summary(), "model": name, "params": lists(_values(name, settings))})
         if as_json:
             typer.echo(json.dumps(summary, allow_nan=False))

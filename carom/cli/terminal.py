@@ -2,6 +2,7 @@
 
 import _thread
 import codecs
+import errno
 import math
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -112,14 +113,66 @@ def end_of_run(status: Any) -> None:
 
 
 @contextmanager
-def after_the_run(out: Path | None) -> Iterator[None]:
-    """Ctrl-C once the steps are done, while the results are summed up and written."""
+def to_the_end() -> Iterator[None]:
+    """All that a command says, up to the last line. A reader that goes away before is no error; a full disk is one."""
     try:
-        yield
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _say_no_more()
+        sys.exit(OK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        _say_no_more()
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(FAILED)
+
+
+def _say_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # when Python flushes at its end
+
+
+@contextmanager
+def after_the_run(out: Path | None, page: Any = None) -> Iterator[None]:
+    """Ctrl-C once the steps are done, while the results are summed up and written.
+
+    Who watches (on a `page`) sees that the run is over before that, and presses to end it: the results are finished first."""
+    try:
+        with _finished_first(page) if page is not None else nullcontext():
+            yield
     except KeyboardInterrupt:
+        if page is not None:
+            page.close()
         there = out is not None and (out.is_file() or (out.is_dir() and any(out.iterdir())))
         told = f"what was ready is in {out}" if there else "nothing is written"
         fail(f"stopped after the last step, before the results were ready; {told}", INTERRUPTED)
+
+
+@contextmanager
+def _finished_first(page: Any) -> Iterator[None]:
+    """The first Ctrl-C ends the page after all that is done meanwhile, the second one at once."""
+    before, pressed = signal.getsignal(signal.SIGINT), []
+
+    def once(*_: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(True)
+        note("the run is over: its results are finished, and then the page ends (Ctrl-C again drops them)")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        page.close()
 
 
 def note(message: str) -> None:

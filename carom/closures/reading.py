@@ -14,10 +14,12 @@ import types
 import weakref
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, np.dtype)
+_USUAL = frozenset([types.FunctionType, tuple, list, dict])  # neither arrays nor modules
 _GROWERS = frozenset(["append", "extend", "insert", "setdefault", "update", "pop", "add", "clear", "remove"])
 _LARGEST = 50_000  # parts of one function; what lies beyond is compared by identity
 _BLIND = frozenset(["globals", "eval", "exec", "open"])  # ways to values that the text of a function does not show
@@ -96,6 +98,11 @@ def imported(f: types.FunctionType) -> list[types.ModuleType]:
                 except Exception:  # it will fail once more, where the function is called, and be told there
                     continue
     return found
+
+
+@functools.lru_cache(1024)
+def _is_module(kind: type) -> bool:
+    return issubclass(kind, eqx.Module)
 
 
 @functools.lru_cache(1024)
@@ -202,8 +209,10 @@ class Reader:
 
     def value(self, x: Any) -> None:
         kind = type(x)
-        if kind in PLAIN or isinstance(x, np.generic):
+        if kind in PLAIN or issubclass(kind, np.generic):
             self.tokens += (kind.__name__, repr(x))
+        elif kind in _USUAL or _is_module(kind):
+            self.part(x)
         elif isinstance(x, jax.core.Tracer):
             self.same(x)
         elif isinstance(x, jax.Array):
@@ -212,7 +221,12 @@ class Reader:
             self.tokens += ("array", str(x.dtype), x.shape, _digest(x))
         elif isinstance(x, types.ModuleType):
             self.module(x)  # whenever it is met: every function reads other names of it
-        elif id(x) in self.seen:
+        else:
+            self.part(x)
+
+    def part(self, x: Any) -> None:
+        """What may have parts, and is written down once."""
+        if id(x) in self.seen:
             self.tokens += ("seen", self.seen[id(x)])
         elif len(self.tokens) > _LARGEST:
             self.same(x)
@@ -222,7 +236,12 @@ class Reader:
             self.compound(x)
 
     def compound(self, x: Any) -> None:
+        kind = type(x)
+        if kind is tuple or kind is list:
+            return self.all(x, x)
         jitted = inside_jit(x)
+        if jitted is None and _is_module(kind):  # whose class cannot be asked for in no time
+            return self.object(x)
         if isinstance(x, (types.FunctionType, type, types.BuiltinFunctionType)) and is_library(x):
             self.same(x)
         elif isinstance(x, types.FunctionType):

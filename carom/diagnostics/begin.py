@@ -9,7 +9,7 @@ from carom.errors import InputError
 from carom.methods.capabilities import require
 from carom.named import frozen
 from carom.running.checks import Problem, check_problem
-from carom.running.options import check_grid, check_method, whole
+from carom.running.options import check_clock, check_grid, check_method, whole
 from carom.system.system import System
 
 
@@ -39,6 +39,7 @@ def begin(
     step, total = check_grid(dt, num_steps)
     check_method(method)
     problem = check_problem(frozen(system), q0, v0, params, t0)
+    check_clock(step, total, float(t0))
     require(problem.needs, method, "gradients")
     if problem.p0.size != problem.q0.size:
         raise InputError(f"{what} are computed on vector spaces, and this system has rotations")

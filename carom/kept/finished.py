@@ -1,4 +1,5 @@
-"""Finished programs on disk, beside the compilation cache of JAX: machine code with the trees of its arguments and results.
+"""Finished programs on disk, beside the compilation cache of JAX: machine code with the trees of its arguments and results, and
+without the computation that it was compiled from (`carom/xla/bare.py`), which is most of what loading takes.
 
 One file per program, in a folder per processor and version. A file is written under another name and then renamed, so that
 another process sees all of it or nothing; it begins with a digest of the rest, and what does not agree with that is deleted and
@@ -25,7 +26,9 @@ import numpy as np
 
 from carom.closures.lasting import Unsure
 from carom.kept.surroundings import constants, sources, unchanged
+from carom.xla.bare import Unknown, bare
 from carom.xla.machine import environment
+from carom.xla.probe import verdict
 from carom.xla.programs import program_cache
 
 LARGEST = 256 * 2**20  # bytes
@@ -83,14 +86,17 @@ class Store:
             raise ValueError("of another machine, or another program")
         return told, program, trees
 
-    def save(self, key: str, compiled: Any, results: Any, args: Any) -> None:
-        """Silently nothing where it cannot be written; everything works without."""
+    def save(self, key: str, compiled: Any, results: Any, args: Any, told: Any) -> None:
+        """Silently nothing where it cannot be written; everything works without. `told`: `constants` at the time of tracing."""
+        if told is None:
+            return
         try:
             from jax.experimental.serialize_executable import serialize
 
             sources(fresh=True)  # or unsure
             program, inside, outside = serialize(compiled)
-            content = packed(self.name, key, constants(), program, (inside, outside, results))
+            program = _without_computation(program)
+            content = packed(self.name, key, told, program, (inside, outside, results))
         except Exception:  # constants that are arguments, static results that cannot be written, another version of JAX
             return
         if self.works() is None:
@@ -166,6 +172,16 @@ def _loaded(program: bytes, trees: Any) -> Finished:
     inside, outside, results = trees
     device = jax.devices()[0]
     return Finished(deserialize_and_load(program, inside, outside, device.client, [device]), results)
+
+
+def _without_computation(program: bytes) -> bytes:
+    """As little as can be loaded, where a trial in another process has gone well."""
+    if not verdict().bare:
+        return program
+    try:
+        return bare(program)
+    except Unknown:
+        return program
 
 
 def _prepare_lapack() -> None:

@@ -9,16 +9,20 @@ a key of everything that tracing could see: the arguments (`carom.closures.lasti
 the function is traced and compiled as `equinox.filter_jit` does, and the program is kept. Where the key cannot be sure, or nothing
 may be kept, it is `equinox.filter_jit`.
 
+Where nothing is found, what is compiled is written by another thread, for which nobody waits. And while XLA compiles one program,
+another may be traced that will be wanted soon (`meanwhile`, `ahead`): XLA needs no Python, and tracing nothing else.
+
 Some versions of XLA say only when they compile that something cannot be part of a kernel. Such a kind of call is compiled again
 with plain loops, and a warning says so.
 """
 
+import contextlib
 import hashlib
 import threading
 import warnings
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,8 +30,9 @@ import numpy as np
 
 from carom.closures.lasting import Unsure, lasting
 from carom.closures.per_object import per_object
+from carom.kept.beside import at_once, beside
 from carom.kept.finished import Finished, Store, store
-from carom.kept.surroundings import constants_of, surroundings, trace_context
+from carom.kept.surroundings import constants, constants_of, surroundings, trace_context
 from carom.xla.kernel import how_traced, without_kernels
 from carom.xla.programs import (
     ONE_KERNEL,
@@ -43,6 +48,7 @@ from carom.xla.programs import (
 from carom.xla.structure import primitives_of
 
 REMEMBERED = 256  # kinds of calls, each with its program
+UNCALLED = 8  # programs that were compiled ahead and that nobody has called
 
 
 class keep:  # a decorator
@@ -56,6 +62,7 @@ class keep:  # a decorator
         self.origin = function if origin is None else origin  # that decides what is computed, where `function` is a cover of it
         self.ready: dict[Any, Finished | None] = {}  # None: a kind that is left to filter_jit
         self.refused: set[Any] = set()  # kinds that cannot be a kernel
+        self.coming: dict[str, tuple[_Lowered, Any]] = {}  # by their keys: programs that another thread is compiling
         self.loads = 0  # how many programs were found
         self.lock = threading.RLock()
         update_wrapper(self, function)
@@ -73,11 +80,12 @@ class keep:  # a decorator
 
         return eqx.filter_jit(plain_loops)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, meanwhile: Callable[[Any], None] | None = None) -> Any:
+        """`meanwhile` is called while XLA compiles, if it does, with what will be returned, arrays without values."""
         if self.refused and hashable_kind(args) in self.refused:
             return self.plain_loops(*args)
         try:
-            return self.call(*args)
+            return self.call(*args, **({} if meanwhile is None else {"meanwhile": meanwhile}))
         except jax.errors.JaxRuntimeError as error:
             if not str(error).startswith("UNIMPLEMENTED"):
                 raise
@@ -88,7 +96,7 @@ class keep:  # a decorator
         self.refused.add(hashable_kind(args))
         return self.plain_loops(*args)
 
-    def call(self, *args: Any) -> Any:
+    def call(self, *args: Any, meanwhile: Callable[[Any], None] | None = None) -> Any:
         if store() is None and not (self.options and jax.default_backend() == "cpu"):
             return self.plain(*args)
         kind, arrays = kind_of(args)
@@ -98,31 +106,66 @@ class keep:  # a decorator
             found = self.ready[kind]
         except KeyError:
             with self.lock, uncollected():
-                found = self.prepare(kind, args, arrays)
+                found = self.prepare(kind, args, arrays, meanwhile)
         except TypeError:  # something cannot be hashed
             return self.plain(*args)
         return self.plain(*args) if found is None else jax.tree.unflatten(found.results, found.call(*arrays))
 
-    def prepare(self, kind: Any, args: Any, arrays: list[Any]) -> Finished | None:
+    def prepare(self, kind: Any, args: Any, arrays: list[Any], meanwhile: Any = None) -> Finished | None:
         """The program for a kind of call: loaded, or traced and kept; None where filter_jit is to do it."""
         if kind in self.ready:  # another thread was faster
             return self.ready[kind]
         folder, found = store(), None
-        key = None if folder is None or not _at_home(arrays) else key_of(self.origin, args)
-        if folder is not None and key is not None:
+        key = None if (folder is None and not self.coming) or not _at_home(arrays) else key_of(self.origin, args)
+        if key is not None and key in self.coming:
+            found = self.finish(folder, key, *self.coming.pop(key), arrays)
+        elif folder is not None and key is not None:
             found = folder.load(key, arrays)
             self.loads += found is not None
-            found = found or self.make(folder, key, args, arrays)
+            found = found or self.make(folder, key, args, arrays, meanwhile)
         elif self.options and _at_home(arrays):  # the same numbers, whether programs are kept or not
-            found = self.make(None, "", args, arrays)
+            found = self.make(None, "", args, arrays, meanwhile)
         if len(self.ready) >= REMEMBERED:
             self.ready = {}
         self.ready[kind] = found
         return found
 
-    def make(self, folder: Store | None, key: str, args: Any, arrays: list[Any]) -> Finished | None:
-        """Trace, compile, keep where there is a folder. What calls Python while it runs belongs to this process, and is left to
-        filter_jit."""
+    def ahead(self, *args: Any) -> None:
+        """Trace here, and let another thread compile, what a call with such arguments will want; their values do not matter.
+        Whatever goes wrong is left to that call, which may never come."""
+        with self.lock, uncollected(), contextlib.suppress(Exception):
+            folder, (kind, arrays) = store(), kind_of(args)
+            key = None if kind is None or kind in self.ready or not _at_home(arrays) else key_of(self.origin, args)
+            if key is None or key in self.coming or (folder is not None and folder.file(key).exists()):
+                return
+            lowered = self.lower(args, arrays)
+            if lowered is not None:
+                self.coming = {} if len(self.coming) >= UNCALLED else self.coming
+                self.coming[key] = lowered, beside(partial(lowered.compile, folder is not None))
+
+    def make(self, folder: Store | None, key: str, args: Any, arrays: list[Any], meanwhile: Any = None) -> Finished | None:
+        """Trace, compile, keep where there is a folder."""
+        lowered = self.lower(args, arrays)
+        if lowered is None:
+            return None
+        compile = partial(lowered.compile, folder is not None)
+        if meanwhile is None:
+            coming = at_once(compile)
+        else:
+            coming = beside(compile)
+            with contextlib.suppress(Exception):
+                meanwhile(jax.tree.unflatten(lowered.results, lowered.shapes))
+        return self.finish(folder, key, lowered, coming, arrays)
+
+    def finish(self, folder: Store | None, key: str, lowered: "_Lowered", coming: Any, arrays: list[Any]) -> Finished:
+        """Wait for it, and let the other thread write it down."""
+        program = coming.result()
+        if folder is not None:
+            beside(partial(folder.save, key, program, lowered.results, arrays, lowered.told))
+        return Finished(program, lowered.results)
+
+    def lower(self, args: Any, arrays: list[Any]) -> "_Lowered | None":
+        """Traced. What calls Python while it runs belongs to this process: None, and it is left to filter_jit."""
         leaves, tree = jax.tree.flatten(args)
         fixed = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
         holes = [eqx.is_array(leaf) for leaf in leaves]
@@ -141,13 +184,27 @@ class keep:  # a decorator
                 return None
             lowered = traced.lower()  # which traces the way back of a gradient
         without_names(lowered)
-        options = {**self.options, **more}
-        if folder is None:
-            return Finished(compiled(lowered, options), results)
-        with compiled_anew():
-            program = compiled(lowered, options)
-        folder.save(key, program, results, arrays)
-        return Finished(program, results)
+        return _Lowered(lowered, {**self.options, **more}, results, traced.jaxpr.out_avals, _constants())
+
+
+class _Lowered(NamedTuple):
+    """What is left to XLA."""
+
+    lowered: Any
+    options: dict[str, Any]
+    results: Any  # how they are put together
+    shapes: list[Any]
+    told: Any  # `constants`, None where nobody can be sure
+
+    def compile(self, keep: bool) -> Any:
+        with compiled_anew() if keep else contextlib.nullcontext():
+            return compiled(self.lowered, self.options)
+
+
+def _constants() -> Any:
+    with contextlib.suppress(Unsure):
+        return constants()
+    return None
 
 
 keep_small = partial(keep, options=SMALL_LOOPS)  # for loops over small systems

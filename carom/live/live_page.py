@@ -50,6 +50,7 @@ class LivePage(ServedPage):
         self.drag: Callable[[int, np.ndarray | None, np.ndarray | None], None] | None = None
         self.held: Callable[[], bool] = lambda: False  # a hand has taken hold of a body
         self.outlook = Outlook()
+        self._stepping = False  # back, as long as something is out of sight
         self.stages: list[Stage] = []
         self._set_stages()
         self.panel = Panel(self.server.gui, player, films)
@@ -188,15 +189,16 @@ class LivePage(ServedPage):
         return charts
 
     def _keep_in_sight(self) -> None:
-        """What plays does not leave the picture of those who have not chosen another one."""
-        if not self.player.playing or self.held():
+        """What plays does not leave the picture of those who have not chosen another one; what was still outside when it was paused
+        comes in."""
+        if not (self.player.playing or self._stepping) or self.held():
             return
         seen = [
             (centres + np.asarray(stage.frame.position), radii)
             for player, stage in zip(self.cast(), self.stages, strict=False)
             for centres, radii in [balls(player.footage, player.now)]
         ]
-        self.outlook.look(self.server.get_clients(), *(np.concatenate(every) for every in zip(*seen, strict=True)))
+        self._stepping = self.outlook.look(self.server.get_clients(), *(np.concatenate(every) for every in zip(*seen, strict=True)))
 
     def _draw(self) -> None:
         scenes = self._set_stages()

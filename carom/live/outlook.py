@@ -10,6 +10,7 @@ from carom.live.footage import Footage
 PANEL = 350  # pixels of the width of a page that are the panel's,
 NARROW = 576  # if it has at least so many
 BACK = 0.05  # of its distance: how far a camera steps back at once, while something is out of sight,
+ENOUGH = 1e-6  # of what is wanted: nearer to it it stands still
 FARTHEST = 8.0  # and in all, times its distance at first
 TURNED, ZOOMED = 0.08, 0.15  # a camera that says so much else than it was told, of its distance, was moved by a hand
 
@@ -64,8 +65,9 @@ def excess(camera: Any, centres: np.ndarray, radii: np.ndarray) -> float:
     inside = (
         2 * free_width(camera.image_width) / max(camera.image_width, 1) - 1
     )  # the right edge of what the panel leaves, from −1 to 1
-    sides = np.stack([(radii - x) / (wide * z), (radii + np.abs(y)) / (high * z)])
-    sides = np.concatenate([sides, [(x + radii) / (wide * z * inside) if inside > 0 else sides[0] * 0]])
+    near = lambda slope: radii * np.sqrt(1 + slope**2)  # noqa: E731  a ball ends where the edge of what is seen touches it
+    sides = np.stack([(near(wide) - x) / (wide * z), (near(high) + np.abs(y)) / (high * z)])
+    sides = np.concatenate([sides, [(x + near(wide * inside)) / (wide * z * inside) if inside > 0 else sides[0] * 0]])
     return float(np.max(sides, initial=0.0))
 
 
@@ -83,33 +85,38 @@ class Outlook:
         self._away: dict[int, float] = {}  #                                and now
         self._touched: set[int] = set()
 
-    def look(self, clients: dict[int, Any], centres: np.ndarray, radii: np.ndarray) -> None:
+    def look(self, clients: dict[int, Any], centres: np.ndarray, radii: np.ndarray) -> bool:
+        """Whether any of them has stepped back."""
+        stepped = False
         for number, client in clients.items():
             if number not in self._touched:
                 with contextlib.suppress(AssertionError), client.atomic():  # it may not yet have said where it looks from
-                    self._one(number, client.camera, centres, radii)
+                    stepped |= self._one(number, client.camera, centres, radii)
+        return stepped
 
     def keep(self, number: int, camera: Any) -> None:
         """A camera stands where it should."""
         there, side, away = _stands(camera.look_at, camera.position)
         self._kept[number], self._away[number] = (there, side, away), away
 
-    def _one(self, number: int, camera: Any, centres: np.ndarray, radii: np.ndarray) -> None:
+    def _one(self, number: int, camera: Any, centres: np.ndarray, radii: np.ndarray) -> bool:
         there, side, away = _stands(camera.look_at, camera.position)
         if number not in self._kept:
             if not _moved((there, side, away), _stands(*self.home)):
                 self.keep(number, camera)
-            return
+            return False
         aim, from_where, first = self._kept[number]
         last = self._away[number]
         if _moved((there, side, away), (aim, from_where, last)):
             self._touched.add(number)
-        elif last < FARTHEST * first and (more := excess(camera, centres, radii)) > 1:
+        elif last < FARTHEST * first and (more := excess(camera, centres, radii)) > 1 + ENOUGH:
             self._away[number] = last * min(1 + BACK, more)
             camera.position, camera.look_at = (
                 there + self._away[number] * side,
                 there,
             )  # the aim follows the position: it comes second
+            return True
+        return False
 
 
 def _stands(look_at: Any, position: Any) -> tuple[np.ndarray, np.ndarray, float]:

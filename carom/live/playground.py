@@ -9,6 +9,7 @@ import numpy as np
 
 from carom.live.ground import Ground
 from carom.live.knobs import called, methods_for, written
+from carom.live.player import natural_speed
 from carom.live.take import Take
 from carom.live.turned import ModelKnobs
 from carom.models.model import Model
@@ -22,7 +23,8 @@ class Playground(ModelKnobs, Ground):
         self.known = known
         self.story: list[dict[str, Any]] = []  # the stretches of the first take, as they were asked for
         model = self._find_knobs(name, factory)
-        super().__init__(name, self.knobs, methods_for(model))
+        duration = model.dt * model.num_steps  # what is over in a moment is played slowly, and nothing faster than it is
+        super().__init__(name, self.knobs, methods_for(model), min(natural_speed(duration), 1.0))
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from carom.live.rigid_fit import wheel
 BLUE, RED, GREY, ARROW = (12, 66, 110), (190, 50, 15), (120, 128, 136), (200, 120, 0)  # viser's lights bleach what they fall on
 COLOURS = np.array([BLUE, (45, 110, 35), (95, 45, 130), (20, 115, 115), (115, 60, 45), (60, 90, 130)], np.uint8)
 LIT = (222, 123, 69)  # that red, for a mesh of its own: see `_own`
+THIN = 0.012  # of the size of the scene: the radius of a line that moves,
+EDGES = 6  #    which is a prism
 SMOOTH = 60  # triangles: rounder than that is shaded round
 
 
@@ -92,6 +94,9 @@ class Stage:
             size = np.full(len(points), 0.025 * self.reach, np.float32)
             look: dict[str, Any] = {"batched_scales": size, "batched_colors": colour, "lod": "off"}
             return self.scene.add_batched_meshes_simple(name, ball, faces, turns, points, **look)
+        if piece.body >= 0:  # a hand takes hold of a mesh, and of no line
+            vertices, triangles = _tubes(points, THIN * self.reach)
+            return self.scene.add_mesh_simple(name, vertices, triangles, color=_own(piece.body), side="double", flat_shading=True)
         return self.scene.add_line_segments(name, _segments(points), colour, thickness=0.008 * self.reach)
 
     def _filled(self, piece: Loose) -> bool:
@@ -118,16 +123,22 @@ class Stage:
         for number, handle in self.loose:
             piece = footage.loose[number]
             points = ((1 - w) * piece.points[i] + w * piece.points[j]).astype(np.float32)
-            if piece.kind == "mesh" or self._filled(piece):
-                handle.vertices = points if piece.kind == "mesh" else _bar(points)[0]
+            if piece.kind == "dots":
+                handle.batched_positions = points
+            elif piece.kind == "line" and piece.body < 0:
+                handle.points = _segments(points)
+            else:
+                handle.vertices = self._meshed(piece, points)
                 if struck != self.struck and piece.body >= 0:
                     handle.color = LIT if struck else _own(piece.body)
-            elif piece.kind == "dots":
-                handle.batched_positions = points
-            else:
-                handle.points = _segments(points)
         self.struck = struck
         self._show_forces(footage, now, forces)
+
+    def _meshed(self, piece: Loose, points: np.ndarray) -> np.ndarray:
+        """The vertices of what is drawn as a mesh."""
+        if piece.kind == "mesh":
+            return points
+        return _bar(points)[0] if self._filled(piece) else _tubes(points, THIN * self.reach)[0]
 
     def shift(self, away: np.ndarray) -> None:
         """Move all of it, so that a body that is followed stays where it is; cameras stay in the hands of those who look."""
@@ -168,7 +179,7 @@ class Stage:
         held = [(b.handle, b.bodies) for b in self.batches if b.bodies[0] >= 0]
         for number, handle in self.loose:
             piece = self.footage.loose[number]
-            if piece.body >= 0 and (piece.kind in ("dots", "mesh") or self._filled(piece)):
+            if piece.body >= 0:
                 held.append((handle, [piece.body] * piece.points.shape[1]))
         for handle, bodies in held:
 
@@ -220,6 +231,24 @@ def _bar(outline: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _segments(points: np.ndarray) -> np.ndarray:
     pairs = points if len(points) > 1 else np.repeat(points, 2, axis=0)
     return np.stack([pairs[:-1], pairs[1:]], axis=1)
+
+
+def _tubes(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """A line as prisms, one for each of its parts: their vertices, at any moment, and their triangles, always the same."""
+    parts = _segments(points)
+    along = parts[:, 1] - parts[:, 0]
+    aside = np.eye(3)[np.argmin(np.abs(along), axis=1)]  # the axis that is most across
+    first = np.cross(along, aside)
+    first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)
+    second = np.cross(along, first)
+    second /= np.maximum(np.linalg.norm(second, axis=1, keepdims=True), 1e-12)
+    angle = 2 * np.pi * np.arange(EDGES) / EDGES
+    round_about = np.cos(angle)[:, None] * first[:, None] + np.sin(angle)[:, None] * second[:, None]  # [parts, edges, 3]
+    vertices = (parts[:, :, None] + radius * round_about[:, None]).reshape(-1, 3)
+    k, after = np.arange(EDGES), (np.arange(EDGES) + 1) % EDGES
+    sides = np.concatenate([np.stack([k, after, EDGES + k], axis=1), np.stack([after, EDGES + after, EDGES + k], axis=1)])
+    triangles = (2 * EDGES * np.arange(len(parts))[:, None, None] + sides).reshape(-1, 3)
+    return vertices.astype(np.float32), triangles
 
 
 def _ball() -> tuple[np.ndarray, np.ndarray]:

@@ -153,13 +153,21 @@ class SweepPage(ServedPage):
         camera.look_at, camera.up = tuple(there + aside), (0.0, 0.0, 1.0)  # the panel lies over the right of the page
         camera.position = tuple(there + aside + back)
         for client in self.server.get_clients().values():
-            self._come(client)
+            self._fit(client.camera, anyway=True)
 
     def _come(self, client: Any) -> None:
-        """Who looks through a narrow page has the panel below: all of the map is in the middle, and a little smaller."""
-        if self.map is not None and client.camera.image_width < NARROW:
-            there, back, _ = self._seen
-            client.camera.position, client.camera.look_at = there + 1.3 * back, there
+        """A page may say how wide it is before it stands where it is told to, or after."""
+        self._fit(client.camera, anyway=True)
+        client.camera.on_update(self._fit)
+
+    def _fit(self, camera: Any, anyway: bool = False) -> None:
+        """Who looks through a narrow page has the panel below: all of the map is in the middle, and a little smaller. One who came
+        and has moved since stays there."""
+        if self.map is None or not 0 < camera.image_width < NARROW:
+            return
+        there, back, aside = self._seen
+        if anyway or np.allclose(camera.position, there + aside + back, atol=1e-3 * np.linalg.norm(back)):
+            camera.position, camera.look_at = there + 1.3 * back, there
 
     def _name_axes(self, rows: int, columns: int) -> None:
         assert self.map is not None

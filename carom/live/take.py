@@ -15,7 +15,7 @@ from carom.results.solution import Solution
 from carom.running.solve import solve
 
 ROWS = 64  #        states of a stretch that are drawn: always as many, so that nothing is compiled twice
-STRETCH = 0.5  #    seconds of motion computed at once
+STRETCH = 0.5  #    seconds of motion computed at once, at full speed
 HELD = 1 / 30  #    the same while a hand pulls: its spring pulls anew at every stretch
 HAND = 9.0  #       the frequency of the spring in the hand, in 1/s; it is damped critically
 
@@ -42,12 +42,12 @@ class Take:
         return self.state.t
 
     def stretch(self, speed: float, held: bool) -> float:
-        """How much of the motion is computed at once, for somebody who watches at this speed."""
-        return HELD if held else STRETCH
+        """How much of the motion is computed at once, for somebody who watches at this speed: slow motion comes in short parts."""
+        return min(speed, 1.0) * (HELD if held else STRETCH)
 
     def grow(self, seconds: float = STRETCH) -> Solution:
         """Compute a stretch more."""
-        steps = int(np.clip(round(seconds / self.dt), 1, 4000))
+        steps = self._steps(seconds)
         model, s = self.model, self.state
         run = solve(
             model.system,
@@ -70,6 +70,9 @@ class Take:
         self.footage = seen if self.footage is None else self.footage.recent().followed_by(seen)
         self.runs = [old for old in self.runs if old.t[-1] >= self.footage.t[0]]  # what nobody can go back to is forgotten
         return run
+
+    def _steps(self, seconds: float) -> int:
+        return int(np.clip(round(seconds / self.dt), 1, 4000))
 
     def become(self, model: Model) -> None:
         """Go on as another model, with the position and the velocity that there are."""
@@ -94,9 +97,12 @@ class Take:
         self.footage = replace(self.footage.until(self.state.t), ok=True, message="")
 
     def pull(self, body: int, grab: np.ndarray, target: np.ndarray, speed: float = 1.0) -> None:
-        """A hand's spring, from the point `grab` of a body to `target`, acts for a short while: its impulse, all at once."""
+        """A hand's spring, from the point `grab` of a body to `target`, acts for a short while: its impulse, all at once. In slow
+        motion it is as quick for those who watch, if steps allow it."""
         nearest = nearest_point(self.model, self.state, body, grab)
-        self.state = tugged(self.model, self.state, body, nearest, target)
+        seconds = self._steps(self.stretch(speed, True)) * self.dt
+        rate = min(HAND / min(speed, 1.0), HAND * HELD / seconds)
+        self.state = tugged(self.model, self.state, body, nearest, target, seconds, rate)
 
     def _looks_the_same(self, model: Model) -> None:
         """Forget the footage if another model has another picture at the same configuration: a size was changed."""
@@ -153,15 +159,18 @@ def tugged(model: Model, s: State, body: int, nearest: int, target: np.ndarray, 
     n = len(s.p)
     where = lambda q: body_points(model, q, s.t, body)[nearest]  # noqa: E731
     here, space, step = where(s.q), model.system.space, 1e-6
+    at = lambda delta: where(  # noqa: E731
+        s.q + delta if space is None else np.asarray(space.retract(jnp.asarray(s.q), jnp.asarray(delta)))
+    )
     jacobian = np.zeros((3, n))
-    for k in range(n):
+    for group in np.array_split(np.arange(n), max(1, round(np.sqrt(n)))):  # of an elastic body most coordinates are other places'
         delta = np.zeros(n)
-        delta[k] = step
-        near = [
-            s.q + sign * delta if space is None else space.retract(jnp.asarray(s.q), jnp.asarray(sign * delta)) for sign in (1, -1)
-        ]
-        ahead, behind = (where(np.asarray(q)) for q in near)
-        jacobian[:, k] = (ahead - behind) / (2 * step)
+        delta[group] = step * (1 + 0.1 * np.arange(len(group)))
+        if np.array_equal(at(delta), here):
+            continue
+        for k in group:
+            delta = step * (np.arange(n) == k)
+            jacobian[:, k] = (at(delta) - at(-delta)) / (2 * step)
     moving, mobility = (np.asarray(x) for x in _answers(model.system, _arrays(model.params), *_arrays((s.q, s.p, s.t, jacobian))))
     wanted = rate**2 * (target - here) - 2 * rate * moving
     force = np.linalg.pinv(mobility, rcond=1e-6) @ wanted

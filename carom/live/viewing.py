@@ -3,8 +3,6 @@
 
 import copy
 import sys
-import tempfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +28,6 @@ from carom.models.model import Model
 from carom.models.world_model import WorldModel
 from carom.report.html import fill_page
 from carom.report.worlds import report as report_world
-from carom.results.places import file_path
 from carom.results.store import load
 
 if TYPE_CHECKING:  # it needs anywidget
@@ -210,19 +207,6 @@ class Playing:
 
 def view_file(path: str | Path, **options: Any) -> LivePage:
     """Watch a saved run, *.zarr or *.nc, of a system or of a world; also as a page sends it, *.zarr.zip."""
-    path = file_path(path, "run.zarr", there=True)
-    with tempfile.TemporaryDirectory() as folder:
-        run = load(_unpacked(path, Path(folder)) if path.suffix == ".zip" else path)
-    page = run.view(server=True, **options)
+    page = load(path).view(server=True, **options)
     assert isinstance(page, LivePage)
     return page
-
-
-def _unpacked(path: Path, folder: Path) -> Path:
-    """The run in an archive."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(folder)
-        return next(folder.glob("*.zarr"))
-    except (OSError, zipfile.BadZipFile, StopIteration) as error:
-        raise InputError(f"{path} is no archive with a run (*.zarr) in it: {error or 'there is none'}") from error

@@ -61,7 +61,7 @@ class WorldWork:
         done = before.num_steps
         rest = march(before.scene, last_state(before), self.dt, done + steps, before.settings, False, done, before.memory)
         self.run = joined(before, rest)
-        return of_world(rest, seen)
+        return of_world(rest, seen, before.contacts)
 
 
 class WatchedRun:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.contact_table import WorldContacts, meetings
 from carom.bodies.pictures import Outline
 from carom.bodies.run import WorldRun
 from carom.live.footage import DEPTH, NO_FORCES, Curves, Footage, Forces, Loose, Solid, faced, slab, upright
@@ -16,14 +17,15 @@ ROUND = 60  #    triangles: a mesh of more belongs to a round body
 DARK = 0.55  #   the second colour of a round body, times the first
 
 
-def of_world(run: WorldRun, like: Footage | None = None) -> Footage:
-    """The footage of a run at every state that was kept. `like`: earlier footage of the same bodies, whose looks are taken over."""
+def of_world(run: WorldRun, like: Footage | None = None, before: WorldContacts | None = None) -> Footage:
+    """The footage of a run at every state that was kept. `like`: earlier footage of the same bodies, whose looks are taken over.
+    `before`: the contacts of the run that this one goes on with."""
     looks = looks_of(run) if like is None else like.solids
     flat = run.dim == 2
     places = [_places(run, i) for i in range(len(run.names))]
     solids = tuple(replace(s, places=places[s.owner][0], turns=places[s.owner][1]) for s in looks)
     c = run.contacts
-    struck = np.flatnonzero(c.impact.astype(bool) & np.any(c.impulse != 0, axis=1))
+    struck = meetings(c, run.steps, before)
     lines = {axis: run.momentum[:, k] for k, axis in enumerate("xyz"[: run.dim])}
     return Footage(
         name=run.name,

@@ -115,8 +115,8 @@ class WorldTake:
         self._note(Stretch(run.num_steps, dict(self.values), self.added, self.hand, anew))
         self.step, self.state, self.memory, self.hand = self.step + run.num_steps, last_state(run), run.memory, None
         self.failed = not run.status.ok
+        seen = of_world(run, self.footage, self.runs[-1].contacts if self.runs else None)
         self.runs.append(run)
-        seen = of_world(run, self.footage)
         self.footage = seen if self.footage is None else self.footage.recent().followed_by(seen)
         self.runs = [old for old in self.runs if old.t[-1] >= self.footage.t[0]]
         self._cost = 0.5 * self._cost + 0.5 * (time.perf_counter() - clock) / steps

@@ -32,7 +32,7 @@ from carom.methods.variational.lanes_in_tiles import advance_in_tiles
 from carom.named import frozen, renewed
 from carom.running.checkpoint import digest_of
 from carom.running.checks import check_step, needs_of
-from carom.running.options import check_ensemble, check_grid, refuse_stop
+from carom.running.options import check_clock, check_ensemble, check_grid, refuse_stop
 from carom.running.progress import Bar
 from carom.system.system import System
 from carom.xla.kernel import single_kernel
@@ -106,6 +106,7 @@ def ensemble(
     require(problem.needs, method, "ensemble")
     check_step(problem.system, method, problem.params, longest)
     method.check(problem.system, problem.params, State(problem.t0, problem.q0, problem.p0), longest)
+    check_clock(float(np.min(lanes.dt)), total, float(t0))
     saved = saved_steps(save, total)
     devices = list(jax.devices() if devices is None else devices)
     plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)

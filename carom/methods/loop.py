@@ -28,6 +28,8 @@ from carom.system.system import System
 from carom.xla.kernel import single_kernel
 from carom.xla.trees import choose, write_row
 
+LONG_STATE = 4096  # coordinates: from here on a copy of the state in every step takes a tenth of it
+
 
 class Grid(NamedTuple):
     """The steps that are asked for, and the room there is. The state at step 0 is at the time t of the start.
@@ -199,18 +201,24 @@ class _Loop:
             return carry[0] & (carry[1] < until)
 
         # The state before is carried along, and taken where the last step was not clear: to choose in each step would let the
-        # next one wait for the contacts, which take as long as the step.
+        # next one wait for the contacts, which take as long as the step. A long one lies in the history already.
+        long = run.q.shape[0] >= LONG_STATE
+
         def step(carry):
             _, steps, (q, p, signs), seen, history, _ = carry
             end = glide(q, p, self.time(steps), self.grid.length_of(steps), seen, run.memory)
             after, stopped = self._watched(signs, end.q, end.p, steps + 1)
             clear = end.clear if stopped is None else end.clear & ~stopped
             history = write_row(history, steps, jnp.concatenate([end.q, end.p, run.control]))
-            return clear, steps + 1, (end.q, end.p, after), end.sight, history, (q, p, signs)
+            return clear, steps + 1, (end.q, end.p, after), end.sight, history, signs if long else (q, p, signs)
 
         now, sights = (run.q, run.p, run.signs), sight(run.q, run.p, self.time(run.steps))
-        begin = (jnp.asarray(True), run.steps, now, sights, run.history, now)
+        begin = (jnp.asarray(True), run.steps, now, sights, run.history, run.signs if long else now)
         clear, steps, now, _, history, before = jax.lax.while_loop(proceed, step, begin)
+        if long:
+            kept = jax.lax.dynamic_index_in_dim(history, jnp.maximum(steps - 2, 0), keepdims=False)
+            q, p = jnp.split(kept[: run.q.shape[0] + run.p.shape[0]], (run.q.shape[0],))
+            before = (*choose(steps - 1 > run.steps, (q, p), (run.q, run.p)), before)
         q, p, signs = choose(clear, now, before)
         return run._replace(steps=jnp.where(clear, steps, steps - 1), q=q, p=p, signs=signs, history=history)
 

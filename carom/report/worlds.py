@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from carom.bodies.contact_table import meetings
 from carom.bodies.run import WorldRun
-from carom.report.html import Contents, curve, fill_page, film_data, impact_data, liveliest, span_of
+from carom.report.html import Contents, curve, fill_page, film_data, impact_data, liveliest, pack, span_of
 from carom.results.places import page_path, titled
 from carom.results.store import versions
 
@@ -30,6 +31,7 @@ def report(run: WorldRun, title: str | None = None, coarse: bool = False) -> str
 def contents(run: WorldRun, title: str | None = None, coarse: bool = False) -> Contents:
     """What the report shows."""
     impacts, left_out = _impacts(run)
+    impacts["met"] = pack(run.contacts.t[meetings(run.contacts, run.steps)] - run.dt, "f8")
     data = {**span_of(run.t), "impacts": impacts, "panels": _panels(run), "time": "time"}
     data["film"] = None if run.film is None else film_data(run.film, coarse)
     note = "Forces are contact forces, as arrows: impulses of a step divided by its length. "

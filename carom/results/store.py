@@ -15,6 +15,8 @@ import json
 import os
 import platform
 import shutil
+import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from itertools import pairwise
@@ -96,7 +98,7 @@ def write_dataset(dataset: Any, path: Path) -> Path:
 
 
 def _write(dataset: Any, path: Path) -> None:
-    if path.suffix == ".zarr":
+    if path.suffix.lower() == ".zarr":
         dataset.to_zarr(path, mode="w", zarr_format=3, consolidated=False)
         return
     _need_h5netcdf(path)
@@ -208,9 +210,12 @@ def load(
 ) -> Solution:
     """A run from disk. With `system`, `method` and `shape` (functions are not in the file) it can do what it could before.
 
-    The run of a `World` is read too; it needs nothing beside it."""
+    The run of a `World` is read too; it needs nothing beside it. So is one that a live page has saved, *.zarr.zip."""
     path = file_path(path, "run.zarr", there=True)
-    if path.suffix == ".npz" or (path.exists() and path.suffix in SUFFIXES and kind_of(path) == "world"):
+    if path.suffix.lower() == ".zip":
+        with tempfile.TemporaryDirectory() as folder:
+            return load(_unpacked(path, Path(folder)), system=system, method=method, shape=shape)
+    if path.suffix.lower() == ".npz" or (path.exists() and path.suffix.lower() in SUFFIXES and kind_of(path) == "world"):
         return view("load_world")(path)
     told = header(path)
     data = read_dataset(path)
@@ -255,6 +260,16 @@ def load(
     return solution
 
 
+def _unpacked(path: Path, folder: Path) -> Path:
+    """The run in an archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+        return next(folder.glob("*.zarr"))
+    except (OSError, zipfile.BadZipFile, StopIteration) as error:
+        raise InputError(f"{path} is no archive with a run (*.zarr) in it: {error or 'there is none'}") from error
+
+
 def read_dataset(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file."""
     dataset = open_dataset(path)
@@ -287,7 +302,7 @@ def header(path: str | Path) -> dict[str, Any]:
         started = path.with_name(path.name + ".parts").exists()
         hint = ", but a run that was started there: call solve(checkpoint=…) again and it goes on" if started else ""
         raise InputError(f"there is no {path}{hint}")
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} is not a carom run: those are called {' or '.join('*' + s for s in SUFFIXES)}")
     try:
         dataset = open_dataset(path)
@@ -303,7 +318,7 @@ def header(path: str | Path) -> dict[str, Any]:
     finally:
         dataset.close()
     if kind != "run":
-        article, opens = "an" if kind[0] in "aeiou" else "a", "open_zarr" if path.suffix == ".zarr" else "open_dataset"
+        article, opens = "an" if kind[0] in "aeiou" else "a", "open_zarr" if path.suffix.lower() == ".zarr" else "open_dataset"
         raise InputError(f"{path} holds {article} {kind}, not a run: xarray.{opens}({str(path)!r}) opens it")
     if version > FORMAT:
         made = told.get("versions", {}).get("carom", "a later one")
@@ -318,7 +333,7 @@ def header(path: str | Path) -> dict[str, Any]:
 def open_dataset(path: Path) -> Any:
     import xarray as xr
 
-    if path.suffix == ".zarr":
+    if path.suffix.lower() == ".zarr":
         return xr.open_zarr(path, consolidated=False, chunks=None)
     _need_h5netcdf(path)
     return xr.open_dataset(path, engine="h5netcdf")

@@ -159,13 +159,20 @@ def no_number(path: Any, leaf: Any) -> InputError:
     return InputError(f"params{jax.tree_util.keystr(path)} must be a number or an array; got {leaf!r}{hint}")
 
 
+def _is_usual(leaf: Any) -> bool:
+    """A number, or an array of numbers, about which there is nothing to ask."""
+    if type(leaf) is np.ndarray:
+        return leaf.dtype == np.float64 and bool(np.isfinite(leaf).all())
+    return (type(leaf) is float and math.isfinite(leaf)) or (type(leaf) is int and abs(leaf) < 2**53)
+
+
 def _parameters(params: Any) -> Any:
     if params is None:
         params = {}
     none = lambda leaf: leaf is None  # noqa: E731  # JAX would leave it out
     leaves, tree = jax.tree.flatten(params, is_leaf=none)
-    if all((type(leaf) is float and math.isfinite(leaf)) or (type(leaf) is int and abs(leaf) < 2**53) for leaf in leaves):
-        return jax.tree.unflatten(tree, [np.asarray(leaf, float) for leaf in leaves])
+    if all(_is_usual(leaf) for leaf in leaves):
+        return jax.tree.unflatten(tree, [np.array(leaf, float) for leaf in leaves])
 
     def number(path, leaf):
         where = "params" + jax.tree_util.keystr(path)
@@ -230,8 +237,10 @@ def _lumped_probe(system: LumpedSystem, params: Any, q, v, t):
 
 
 def check_quaternions(system: System, q: np.ndarray, where: str = "") -> None:
+    if "rotations" not in system.needs:
+        return
     for i, name in enumerate(system.space.names if system.space is not None else ()):
-        if name.rstrip("0123456789") != "qw" or "rotations" not in system.needs:
+        if name.rstrip("0123456789") != "qw":
             continue
         norm = float(np.sum(q[i : i + 4] ** 2))
         if abs(norm - 1) > 1e-9:
@@ -266,7 +275,8 @@ def check_step(system: System, method: Any, params: Any, dt: float) -> None:
     """Explicit steps beyond the Courant limit blow up: they are refused."""
     if system.highest_frequency is None:
         return
-    limit = method.stability_limit(system.highest_frequency(params))
+    # By its class, as in `solve`: equinox makes a module of a bound method.
+    limit = type(method).stability_limit(method, system.highest_frequency(params))
     if dt > limit * (1 + 1e-9):  # the limit itself, as a person would type it
         raise InputError(
             f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(method).__name__} for this system: "

@@ -7,7 +7,7 @@ import numpy as np
 from carom.calls import floats
 from carom.errors import InputError
 from carom.named import Named
-from carom.running.options import check_grid, check_untraced, number, whole
+from carom.running.options import check_clock, check_grid, check_untraced, number, whole
 
 
 class TimeGrid(NamedTuple):
@@ -31,6 +31,7 @@ def time_grid(dt: Any, num_steps: Any, t0: Any = 0.0) -> TimeGrid:
         lengths = _asked(dt, whole(num_steps, "num_steps", most=np.iinfo(np.int32).max), number(t0, "t0"))
     elif np.ndim(dt) == 0:
         step, total = check_grid(dt, num_steps)
+        check_clock(step, total, number(t0, "t0"))
         return TimeGrid(step, step, total, None)
     else:
         lengths = _listed(dt, num_steps)

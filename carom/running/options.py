@@ -11,12 +11,14 @@ from carom.closures.per_object import per_object
 from carom.errors import InputError
 from carom.methods.method import Method
 from carom.system.system import System
+from carom.xla.forks import refuse_forked
 from carom.xla.linear_pair import stacked
 
 NEGLIGIBLE = 2.0**22  # bytes that are there wherever Python runs: nobody is asked how many are free
 
 
 def check_system(system: Any) -> None:
+    refuse_forked()
     must_be(System, system, "system")
 
 
@@ -77,7 +79,20 @@ def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
         raise InputError(one + ("" if np.ndim(dt) == 0 else "; steps of different length are for carom.solve")) from error
     if not (step > 0 and np.isfinite(step)):
         raise InputError(f"dt must be a positive number; got {dt}")
+    if step < np.finfo(float).tiny:
+        raise InputError(f"dt must be a positive number; got {step:g}, which compiled programs take for zero")
     return step, whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
+
+
+def check_clock(step: float, total: int, start: float) -> None:
+    """Does time advance? Where it does not, functions of t are asked for the same instant again and again."""
+    latest = max(abs(start), abs(start + step * total))
+    if not np.isfinite(latest):
+        raise InputError(f"{total} steps of dt = {step:g} end beyond all numbers")
+    if np.spacing(latest) > 0.5 * step:
+        raise InputError(
+            f"a step of dt = {step:g} is lost in the rounding of t = {latest:g}: count time from a nearer instant (t0)"
+        )
 
 
 def check_memory(num_steps: int, stride: int, numbers: int) -> None:
@@ -108,7 +123,7 @@ def check_options(
     check_method(method)
     whole(stride, "stride")
     if max_impacts is not None:
-        whole(max_impacts, "max_impacts")
+        whole(max_impacts, "max_impacts", most=np.iinfo(np.int32).max)
     if checkpoint is not None and not isinstance(checkpoint, (str, bytes)) and not hasattr(checkpoint, "__fspath__"):
         raise InputError(f"checkpoint must be the name of a *.zarr; got {checkpoint!r}")
     check_callback(callback, callback_every, "step, t, q, p, num_impacts")
@@ -117,6 +132,11 @@ def check_options(
     whole(every, "every", of=" of steps")
     if checkpoint is None:
         raise InputError("every says how often a checkpoint is written: pass checkpoint= too")
+
+
+def check_stride(stride: int, total: int) -> None:
+    if stride > total:
+        raise InputError(f"stride={stride} would keep nothing but the start: there are {total} steps")
 
 
 def check_callback(callback: Any, every: Any, shown: str) -> None:
@@ -149,7 +169,7 @@ def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **num
     check_system(system)
     check_method(method)
     whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
-    whole(max_impacts, "max_impacts")
+    whole(max_impacts, "max_impacts", most=np.iinfo(np.int32).max)
     found = {}
     for name, value in numbers.items():
         try:

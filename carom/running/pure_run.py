@@ -20,6 +20,9 @@ from carom.methods.method import State
 from carom.methods.replay import Run, advanced, once_only, run
 from carom.xla.linear_pair import linear_pair
 
+PLACES = 1  # q, among the columns of a run: what most ask for. With p beside it the program would take twice as long to compile
+REVERSED = "LinearizeTracer"  # what JAX traces with under `jax.grad`, `jax.vjp`; under another name nothing is compiled ahead
+
 
 def pure_run(given: Any, num_steps: int, max_impacts: int) -> Run:
     """`given`: method, system, params, q, v, t and dt."""
@@ -28,7 +31,16 @@ def pure_run(given: Any, num_steps: int, max_impacts: int) -> Run:
     # Arrays, all of them: which leaves move is told by their places, and the programs below count again.
     whole = lambda leaves: eqx.combine(jax.tree.unflatten(tree, [_array(x) for x in leaves]), rest)  # noqa: E731
     still = [jax.lax.stop_gradient(x) if isinstance(x, jax.core.Tracer) else x for x in leaves]
-    out, chunk = _forwards(whole(still), num_steps, max_impacts)
+
+    def expect(shapes: Any) -> None:
+        """The way back will be wanted, most likely from q: it is traced while XLA compiles the way there."""
+        out, chunk = jax.tree.map(_stand_in, shapes)
+        moving = tuple(i for i, x in enumerate(leaves) if isinstance(x, jax.core.Tracer) and eqx.is_inexact_array(x))
+        cotangents = [x if i == PLACES else None for i, x in enumerate(jax.tree.leaves(eqx.filter(out, eqx.is_inexact_array)))]
+        _pull.ahead(whole(jax.tree.map(_stand_in, still)), chunk, cotangents, num_steps, max_impacts, moving)
+
+    back = any(type(x).__name__ == REVERSED for x in leaves)
+    out, chunk = _forwards(whole(still), num_steps, max_impacts, meanwhile=expect if back else None)
     real, others = eqx.partition(out, eqx.is_inexact_array)
     columns, shape = jax.tree.flatten(real)
 
@@ -56,6 +68,11 @@ def pure_run(given: Any, num_steps: int, max_impacts: int) -> Run:
 def _array(x: Any) -> Any:
     """What JAX has found below a tracer may be a plain number, which would be part of the program; so may a tangent."""
     return x if eqx.is_array(x) else np.asarray(x)
+
+
+def _stand_in(x: Any) -> np.ndarray:
+    """Of the same shape and type, in no memory."""
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape)
 
 
 def _moves(x: Any, change: Any) -> bool:

@@ -17,7 +17,7 @@ from carom.methods.stopped import stopped_run
 from carom.methods.stops import Stop, stops_of
 from carom.named import frozen, renewed, settled, traced_in
 from carom.running.checks import check_start, needs_of, no_number, structure
-from carom.running.options import check_pure
+from carom.running.options import check_clock, check_grid, check_pure
 from carom.running.pure_run import pure_run
 from carom.running.tracing import checked_stops, controlled, explained
 from carom.system.system import System
@@ -67,6 +67,7 @@ def rollout(
     _refuse_traced(system)
     params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
     _check(system, q, v, t, params, stop)
+    _check_steps(numbers["dt"], t, int(num_steps))
     system = settled(system, q=q, v=v, t=t, params=params, **controlled(system))
     with explained("the system"):
         quadratic = remembered(_is_quadratic, system, params, q.shape[0])
@@ -82,7 +83,7 @@ def _check(system: System, q: Any, v: Any, t: Any, params: Any, stop: Any) -> No
     """Numbers that are known are checked as those of `solve`. Where they are traced, the functions are looked at, once."""
     params = {} if params is None else params
     for path, leaf in jax.tree.leaves_with_path(params):
-        if not eqx.is_array_like(leaf):
+        if not eqx.is_array_like(leaf) or (isinstance(leaf, int) and abs(leaf) >= 2**1024):
             raise no_number(path, leaf)
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, params, q, v, t))):
         structure(system, q, params, t, v.size, stop, values=False)
@@ -92,6 +93,17 @@ def _check(system: System, q: Any, v: Any, t: Any, params: Any, stop: Any) -> No
         if not np.isfinite(values).all():
             raise InputError(f"{name} is {values}; all entries must be finite numbers")
     check_start(system, q, v, jax.tree.map(np.asarray, params), t, False, stop)
+
+
+def _check_steps(dt: Any, t: Any, num_steps: int) -> None:
+    """Lengths of steps that are known are checked as those of `solve`; backwards in time impacts have no law."""
+    if isinstance(dt, jax.core.Tracer):
+        return
+    lengths = np.atleast_1d(np.asarray(dt))
+    for step in (np.min(lengths), np.max(lengths)):  # what is not a number is both
+        check_grid(float(step), num_steps)
+    if not isinstance(t, jax.core.Tracer):
+        check_clock(float(np.min(lengths)), num_steps, float(t))
 
 
 def _stops(stop: Any, q: Any, v: Any, params: Any) -> tuple[Stop, ...]:

@@ -18,7 +18,7 @@ from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import check_problem, check_step, needs_of
 from carom.running.chunked_run import Asked, March, Snapshot
 from carom.running.instants import time_grid
-from carom.running.options import check_memory, check_options
+from carom.running.options import check_memory, check_options, check_stride
 from carom.running.progress import Bar
 from carom.running.tracing import checked_stops
 from carom.system.system import System
@@ -76,6 +76,7 @@ def solve(
         raise InputError(f"shape must be a function of any of q, t, params that returns the parts of a picture; got {shape!r}")
     grid = time_grid(dt, num_steps, t0)
     step, total = grid.step, grid.total
+    check_stride(stride, total)
     stops_of(stop)
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)

@@ -203,6 +203,11 @@ def _trace(function: Named, q: np.ndarray, params: Any, dim: int | None, read: s
     if kind.kind == "c":
         raise InputError(f"the {function.role} returns complex numbers; take the real part, or abs")
     if kind.kind == "f" and kind.itemsize < 8:
+        if not jax.config.jax_enable_x64:
+            raise InputError(
+                "JAX was told to compute in single precision (jax_enable_x64) after carom had been imported; carom computes in "
+                'float64: jax.config.update("jax_enable_x64", True)'
+            )
         raise InputError(
             f"the {function.role} returns {kind}; carom computes in float64: look for a cast, or an array made with it"
         )

@@ -12,6 +12,7 @@ There XLA's messages below fatal are turned off, unless the user has chosen a le
 import gc
 import importlib.util
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -130,15 +131,26 @@ def without_names(lowered: Any) -> None:
 @contextmanager
 def compiled_anew() -> Iterator[None]:
     """Programs are compiled here, and not looked up: what XLA for CPUs has loaded from JAX's cache cannot be written again (the
-    copy lacks functions, jax 0.10.1)."""
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    reset_cache()  # JAX remembers whether it uses one
+    copy lacks functions, jax 0.10.1). Several threads may do so at a time: the last puts it back."""
+    _switch_cache(+1)
     try:
         yield
     finally:
-        jax.config.update("jax_enable_compilation_cache", before)
-        reset_cache()
+        _switch_cache(-1)
+
+
+def _switch_cache(step: int) -> None:
+    global _anew, _before
+    with _ANEW:
+        if _anew == 0:
+            _before = jax.config.jax_enable_compilation_cache
+        _anew += step
+        jax.config.update("jax_enable_compilation_cache", False if _anew else _before)
+        reset_cache()  # JAX remembers whether it uses one
+
+
+_ANEW = threading.Lock()
+_anew, _before = 0, True  # how many are compiling so, and what was chosen before
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The trial of probe.py, a program of its own: a bouncing particle as one kernel and as many, which it may not survive.
 
-It prints one JSON object: by how much the two differ, and how many times faster the kernel is. It has what the programs of the
+It prints a JSON object: by how much the two differ, and how many times faster the kernel is; and then another, which says as well
+whether finished programs load without the computation that they were compiled from (bare.py). It has what the programs of the
 methods have: a loop that may end early, loops and branches inside, sealed calls, a history that is written row by row, whole
 numbers and truth values among its arguments, an argument that matters only by its witness. Many kernels are certain where
 something is sorted in every step, whatever a version of XLA makes of loops by itself.
@@ -60,24 +61,50 @@ def bounce(sorts, witness, q, v, gravity, count, active, unused):
     return jax.lax.while_loop(go_on, step, start)
 
 
-def run(hints: bool) -> tuple[Any, float]:
-    """Where it went, and the least of some times."""
+def made(hints: bool, sorts: bool) -> tuple[Any, tuple[Any, ...]]:
+    """The program and its arguments."""
     import jax
     import jax.numpy as jnp
-    import numpy as np
 
     from carom.xla.kernel import single_kernel
 
     os.environ["CAROM_SINGLE_KERNEL"] = str(int(hints))
-    program = jax.jit(lambda *args: single_kernel(partial(bounce, not hints), *args))
     q, v, gravity = jnp.array([0.3, 1.0]), jnp.array([0.7, -2.0]), jnp.array([0.0, 9.81])
     args = (q, v, gravity, jnp.zeros((), jnp.int32), jnp.asarray(True), jnp.ones(3))
+    return jax.jit(lambda *args: single_kernel(partial(bounce, sorts), *args)), args
+
+
+def run(hints: bool) -> tuple[Any, float]:
+    """Where it went, and the least of some times."""
+    import jax
+    import numpy as np
+
+    program, args = made(hints, sorts=not hints)
     found, times = jax.block_until_ready(program(*args)), []
     for _ in range(7):
         clock = time.perf_counter()
         jax.block_until_ready(program(*args))
         times.append(time.perf_counter() - clock)
     return np.asarray(found[-1]), min(times)
+
+
+def loads_bare(hints: bool) -> bool:
+    """Is a program, written without its computation and loaded, what it was, bit by bit? (What sorts cannot be written at all.)"""
+    import jax
+    from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+    from carom.xla.bare import bare
+
+    program, args = made(hints, sorts=False)
+    compiled, device = program.lower(*args).compile(), jax.devices()[0]
+    try:
+        whole, *trees = serialize(compiled)
+        again = deserialize_and_load(bare(whole), *trees, device.client, [device])
+        one, other = jax.device_get((compiled(*args), again(*args)))
+    except Exception:
+        return False
+    same = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(a.tobytes() == b.tobytes() for a, b in same)
 
 
 def main() -> None:
@@ -98,7 +125,9 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     (many, slow), (kernel, fast) = run(False), run(True)
     difference = np.max(np.abs(kernel - many)) / np.max(np.abs(many))
-    print(json.dumps({"difference": float(difference), "gain": slow / fast, "seconds": [slow, fast]}))
+    told = {"difference": float(difference), "gain": slow / fast, "seconds": [slow, fast], "bare": False}
+    print(json.dumps(told), flush=True)  # what follows may end this process, too
+    print(json.dumps(told | {"bare": loads_bare(False) and loads_bare(True)}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from carom.bodies import quaternions, shapes
-from carom.bodies.detection import broad, manifold
+from carom.bodies.detection import broad, manifold, support
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.detect import detect
 from carom.bodies.detection.geometry import build, place
@@ -145,10 +145,52 @@ def test_ellipsoids_that_are_balls_and_a_ball_against_a_cylinder(gap):
     balls = _contacts(
         (shapes.Ellipsoid(0.3, 0.3, 0.3), (0, 0, 0), None), (shapes.Ellipsoid(0.5, 0.5, 0.5), (0.8 + gap) * direction, None)
     )
-    assert balls.gap == pytest.approx([gap], abs=1e-7)  # the border of a ball is approached by polytopes where they overlap
-    assert np.allclose(balls.normal[0], direction, atol=1e-3)
+    assert balls.gap == pytest.approx([gap], abs=1e-15)
+    assert np.allclose(balls.normal[0], direction, atol=1e-14)
     side = _contacts((shapes.Cylinder(0.4, 2.0), (0, 0, 0), None), (shapes.Sphere(0.3), (0.7 + gap, 0, 0.2), None))
-    assert np.min(side.gap) == pytest.approx(gap, abs=1e-7)
+    assert np.min(side.gap) == pytest.approx(gap, abs=1e-15)
+
+
+def _lean_of_ellipsoids(seed, gap):
+    """How far a contact of two ellipsoids is from what it must be: its points lie on both, at right angles to the surfaces."""
+    rng = np.random.default_rng(seed)
+    first, second = (shapes.Ellipsoid(*rng.uniform(0.2, 0.6, 3)) for _ in range(2))
+    turns, way = quaternions.normalise(rng.normal(size=(2, 4))), quaternions.normalise(rng.normal(size=3))
+    reach, found = 1.0, None
+    for _ in range(8):  # where the gap is what was asked for, nearly
+        found = _contacts((first, (0, 0, 0), turns[0]), (second, reach * way, turns[1]), margin=5.0)
+        reach += (gap - found.gap[0]) / max(0.2, found.normal[0] @ way)
+    wrong = [abs(found.gap[0] - gap)]
+    for shape, turn, middle, side in ((first, turns[0], 0 * way, 1.0), (second, turns[1], reach * way, -1.0)):
+        R, n = quaternions.matrix(turn), side * found.normal[0]
+        local = R.T @ (found.point[0] - 0.5 * found.gap[0] * n - middle) / shape.axes
+        outward = R @ (local / shape.axes)
+        wrong += [abs(local @ local - 1), float(np.linalg.norm(outward / np.linalg.norm(outward) - n))]
+    return max(wrong)
+
+
+@pytest.mark.parametrize("gap", [0.1, 1e-4, -0.02])
+def test_normals_of_smooth_shapes_are_known_to_rounding(gap, monkeypatch):
+    assert max(_lean_of_ellipsoids(seed, gap) for seed in range(4)) < 1e-12  # rounding, times how flat they are
+    monkeypatch.setattr(support, "sharpen", lambda a, b, *found: found)
+    assert max(_lean_of_ellipsoids(seed, gap) for seed in range(4)) > 1e-7  # control: the search alone
+
+
+@pytest.mark.parametrize("gap", [0.05, 0.0, -0.03])
+def test_sides_and_rims_of_cylinders_have_exact_normals(gap):
+    """Side by side, crossed, the side and a rim against a ball: each by hand."""
+    rod, lying = shapes.Cylinder(0.1, 1.0), quaternions.exponential(np.array([np.pi / 2, 0.0, 0.0]))
+    beside = _contacts((rod, (0, 0, 0), None), (rod, (0.2 + gap, 0, 0.3), None), margin=0.2)
+    crossed = _contacts((rod, (0, 0, 0), None), (rod, (0.2 + gap, 0.1, 0.3), lying), margin=0.2)
+    assert len(beside) == 2 and len(crossed) == 1 and np.allclose(crossed.point, [[0.1 + gap / 2, 0, 0.3]], atol=1e-15)
+    for found in (beside, crossed):
+        assert np.allclose(found.gap, gap, atol=1e-15) and np.allclose(found.normal, [1, 0, 0], atol=1e-15)
+    ball, way = shapes.Sphere(0.2), np.array([0.6, 0.0, 0.8])
+    rim = _contacts((rod, (0, 0, 0), None), (ball, np.array([0.1, 0, 0.5]) + (0.2 + gap) * way, None), margin=0.2)
+    side = _contacts((rod, (0, 0, 0), None), (ball, (0, 0.3 + gap, -0.2), None), margin=0.2)
+    assert rim.gap == pytest.approx([gap], abs=1e-15) and np.allclose(rim.normal, [way], atol=1e-14)
+    assert side.gap == pytest.approx([gap], abs=1e-15) and np.allclose(side.normal, [[0, 1, 0]], atol=1e-14)
+    assert np.allclose(side.point, [[0, 0.1 + gap / 2, -0.2]], atol=1e-14)
 
 
 def test_a_cylinder_stands_and_lies_on_a_half_space():
@@ -162,7 +204,7 @@ def test_a_cylinder_stands_and_lies_on_a_half_space():
 def test_an_ellipsoid_over_a_tilted_half_space():
     n = np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])
     axes, x = np.array([0.3, 0.5, 0.2]), np.array([0.1, 0.2, 0.9])
-    found = _contacts((shapes.HalfSpace(n, 0.1), (0, 0, 0), None), (shapes.Ellipsoid(*axes), x, None), margin=2.0)
+    found = _contacts((shapes.HalfSpace(n, 0.1), (0, 0, 0), None), (shapes.Ellipsoid(*axes), x, None), margin=0.15)
     assert found.gap == pytest.approx([n @ x - 0.1 - np.linalg.norm(axes * n)], abs=1e-14)  # the support function of an ellipsoid
 
 

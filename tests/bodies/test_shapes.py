@@ -135,6 +135,14 @@ def test_mesh_files_are_read(tmp_path):
     for name in ("box.stl", "binary.stl", "box.obj"):
         assert np.isclose(shapes.ConvexPolyhedron(tmp_path / name).volume, 6.0)
         assert len(shapes.TriangleMesh(tmp_path / name).pieces) == 12
+    (tmp_path / "open.obj").write_text("\n".join(lines[:-1]))
+    with pytest.raises(carom.InputError, match="is open: 4 sides belong to one triangle only"):
+        shapes.ConvexPolyhedron(tmp_path / "open.obj")
+    assert len(shapes.TriangleMesh(tmp_path / "open.obj").pieces) == 10  # ground may be open
+    assert np.isclose(shapes.ConvexPolyhedron(shapes.read_mesh(tmp_path / "open.obj")[0]).volume, 6.0)  # as the sentence says
+    turned = [" ".join(["f", *reversed(line.split()[1:])]) if k == 9 else line for k, line in enumerate(lines)]
+    (tmp_path / "turned.obj").write_text("\n".join(turned))  # control: closed, though one face looks inwards
+    assert np.isclose(shapes.ConvexPolyhedron(tmp_path / "turned.obj").volume, 6.0)
     (tmp_path / "bad.stl").write_text("hello")
     with pytest.raises(carom.InputError, match="not an STL file"):
         shapes.read_mesh(tmp_path / "bad.stl")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from carom.bodies import motions, shapes
+from carom.bodies import motions, quaternions, shapes
 from carom.bodies.world import World
 
 G = 9.81
@@ -49,6 +49,22 @@ def test_friction_decides_whether_a_pushed_box_tips_or_slides(friction, tips):
     turned = float(np.max(np.abs(track.orientation)))
     assert np.max(np.abs(track.position[:, 0])) > 1e-3  # it moves in any case
     assert turned > 1e-9 if tips else turned < 1e-13
+
+
+@pytest.mark.parametrize(("excess", "holds"), [(1e-6, True), (-1e-6, False)])
+def test_a_log_on_two_logs_holds_from_the_tangent_of_fifteen_degrees_on(excess, holds):
+    """The lower two touch and may roll apart: the floor rubs a log as much as the upper one does, so that the force between logs
+    halves the 30° of their normal. With normals that are known to 10⁻⁵ only, they held below that."""
+    world, lying, r = World(), quaternions.exponential(np.array([np.pi / 2, 0.0, 0.0])), 0.1
+    world.fix(shapes.HalfSpace())
+    places = [(-r, 0, r), (r, 0, r), (0, 0, (1 + np.sqrt(3)) * r)]
+    logs = [world.add(shapes.Cylinder(r, 0.5), density=10, position=place, orientation=lying) for place in places]
+    world.material(friction=1.0)
+    world.material(friction=0.0, between=tuple(logs[:2]))
+    for log in logs[:2]:
+        world.material(friction=np.tan(np.pi / 12) * (1 + excess), between=(log, logs[2]))
+    moved = _moved(world.solve(1e-2, 30))
+    assert moved == 0.0 if holds else moved > 1e-8
 
 
 def test_a_turntable_carries_a_box_iff_friction_suffices_to_a_millionth():

@@ -1,6 +1,8 @@
 """For everybody: contrast in both themes, the keyboard, names, a phone's width, and nothing that moves by itself."""
 
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -190,6 +192,33 @@ def test_a_key_does_what_the_control_in_focus_does_and_nothing_else(browser, pla
     until(lambda: not player.playing and player.now == 0.0)
 
 
+@needs_browser
+def test_an_arrow_key_that_moves_a_slider_does_not_turn_the_view(browser, played):
+    """viser turns the camera by the arrow keys, whatever has the focus."""
+    visit(browser, played.page, width=900, height=900)
+    camera = max(played.page.server.get_clients().items())[1].camera
+    home = played.page.outlook.home[1]
+    at_home = lambda: np.allclose(camera.position, home, rtol=1e-6, atol=0)  # noqa: E731  the browser says it in other digits
+    until(at_home)
+
+    def hold(key: str, code: int) -> None:
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+            time.sleep(0.5)  # a key that is held is heard at each picture that is drawn
+
+    slide(browser, "gravity", ["End"])
+    until(lambda: played.ground.values["gravity"] == played.ground.knobs["gravity"].high)
+    hold("ArrowLeft", 37)
+    until(lambda: played.ground.values["gravity"] < played.ground.knobs["gravity"].high)
+    assert at_home()
+    browser.run("document.activeElement.blur()")
+    for _ in range(9):  # control: nothing has the focus, and the view turns
+        hold("ArrowLeft", 37)
+        if not at_home():
+            return
+    raise AssertionError("the arrow keys no longer turn the view")
+
+
 class Store:
     """A sweep that has just begun."""
 
@@ -207,9 +236,38 @@ def test_a_sweep_can_be_read_on_a_phone(browser):
     with SweepPage("a sweep") as page:
         page.look(Store())
         for dark in (False, True):
+            before = set(page.server.get_clients())
             visit(browser, page, dark=dark, width=PHONE, height=800, ready="[data-carom-done]")
             browser.wait(f"document.documentElement.dataset.mantineColorScheme === '{'dark' if dark else 'light'}'")
             assert pale(browser)[1] == [] and browser.run("document.documentElement.scrollWidth") <= PHONE
+            until(lambda old=before: set(page.server.get_clients()) - old)  # the one that was there may not have left yet
             camera = max(page.server.get_clients().items())[1].camera
             tops = page.places + np.array([0.0, 0.0, page.high])
             until(lambda one=camera, all_=tops: excess(one, all_, np.full(len(all_), 0.5)) < 1)  # the whole map is seen
+
+
+class Camera:
+    """As a page tells it: where it stands, and how wide its picture is."""
+
+    def __init__(self, place: np.ndarray, width: int):
+        self.position, self.look_at, self.image_width = place, np.zeros(3), width
+        self.heard = []
+
+    def on_update(self, hear) -> None:
+        self.heard.append(hear)
+
+
+def test_a_narrow_page_that_says_late_how_wide_it_is_sees_the_map():
+    with SweepPage("a sweep") as page:
+        page.look(Store())
+        there, back, aside = page._seen
+        late = Camera(there + aside + back, 0)
+        page._come(SimpleNamespace(camera=late))
+        late.position, late.image_width = there + aside + back, PHONE  # what it says next
+        late.heard[0](late)
+        np.testing.assert_allclose(late.position, there + 1.3 * back)
+        moved = Camera(there + 2 * back, 0)
+        page._come(SimpleNamespace(camera=moved))
+        moved.image_width = PHONE
+        moved.heard[0](moved)  # control: this one was moved by a hand
+        np.testing.assert_allclose(moved.position, there + 2 * back)

@@ -285,6 +285,8 @@ def test_what_a_page_sends_home_is_watched_as_it_is(played, tmp_path):
     client = SimpleNamespace(send_file_download=lambda name, content, **_: sent.update({name: content}))
     played._save(SimpleNamespace(client=client))
     (tmp_path / "particle.zarr.zip").write_bytes(sent["particle.zarr.zip"])
+    loaded = carom.load(tmp_path / "particle.zarr.zip")
+    assert loaded.name == "particle" and loaded.status.ok and loaded.q.shape == (len(loaded.t), 2)  # in a script, too
     with view_file(tmp_path / "particle.zarr.zip", show=False, plain=True) as page:
         assert page.player.footage.name == "particle" and page.player.end > 0
     for content in (b"no archive", b"PK\x05\x06" + bytes(18)):  # the second is an empty one

@@ -1,6 +1,7 @@
 """Where one looks from: what plays stays in sight of those who have not chosen another view, and cameras of others stay theirs."""
 
 import contextlib
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,10 +10,13 @@ from browser import needs_browser
 from live_pages import button, until, visit
 
 import carom
+from carom.live.footage import of_solution
 from carom.live.outlook import FARTHEST, Outlook, balls, excess, free_width
+from carom.live.player import Player
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
+from carom.live.live_page import LivePage
 from carom.live.play_page import PlayPage
 from carom.live.world_ground import WorldGround
 
@@ -41,7 +45,8 @@ def _outlook() -> Outlook:
 def test_what_is_out_of_sight_is_known():
     """2 away, it sees 2 up and down, and 4 to the left; of the 4 to the right the panel takes 350 of 500 pixels."""
     at = lambda *point, r=0.0: excess(_camera(), np.array([point]), np.array([r]))  # noqa: E731
-    assert at(0, 0, 1) == pytest.approx(0.5) and at(0, 0, -3) == pytest.approx(1.5) and at(0, 0, 1, r=1.5) == pytest.approx(1.25)
+    assert at(0, 0, 1) == pytest.approx(0.5) and at(0, 0, -3) == pytest.approx(1.5)
+    assert at(0, 0, 1, r=np.sqrt(0.5)) == pytest.approx(1.0)  # a ball that the edge, which rises by 1 in 1, just touches
     assert (
         at(-3, 0, 0) == pytest.approx(0.75)
         and at(3, 0, 0) == pytest.approx(0.75 / 0.3)
@@ -54,8 +59,8 @@ def test_what_is_out_of_sight_is_known():
 def test_a_camera_steps_back_until_all_is_seen_and_no_further():
     outlook, camera = _outlook(), _camera()
     far = np.array([[-9.0, 0.0, 0.0]]), np.zeros(1)
-    for _ in range(100):
-        outlook.look({1: _client(camera)}, *far)
+    moved = [outlook.look({1: _client(camera)}, *far) for _ in range(100)]
+    assert moved[1] and not moved[-1] and not any(now and not before for before, now in pairwise(moved[1:]))  # then it stands
     assert excess(camera, *far) == pytest.approx(1.0) and np.allclose(camera.position, [0, -4.5, 0]) and not np.any(camera.look_at)
     outlook.look({1: _client(camera)}, *ORIGIN)
     assert np.allclose(camera.position, [0, -4.5, 0])  # it does not come back: nothing should swing to and fro
@@ -81,6 +86,22 @@ def test_a_camera_that_a_hand_has_moved_stays_there(hand):
     outlook.keep(2, camera)  # control: of somebody else, whom the page has put there
     outlook.look({2: _client(camera)}, np.array([[-9.0, 0.0, 0.0]]), np.zeros(1))
     assert not np.array_equal(camera.position, hand)
+
+
+def test_what_is_outside_when_it_is_paused_comes_in():
+    """A die that rolled towards the camera stayed cut off, wherever the page drew so slowly that it was paused before."""
+    with LivePage(Player(of_solution(carom.models.particle().solve(num_steps=20)))) as page:
+        until(lambda: page.frames)  # from then on its own clock waits for somebody who looks
+        answers = [True, True, False]
+        page.outlook = SimpleNamespace(look=lambda *_: answers.pop(0))
+        page._keep_in_sight()
+        assert len(answers) == 3  # control: what has not played is looked at as it is
+        page.player.playing = True
+        page._keep_in_sight()
+        page.player.playing = False
+        for _ in range(3):
+            page._keep_in_sight()
+        assert not answers  # once more, until all is seen, and then no more
 
 
 @needs_browser

@@ -15,7 +15,7 @@ from carom.live.footage import Curves, Footage
 from carom.live.knobs import SUITS, arguments_of, knobs_of, methods_for
 from carom.live.play_page import energies
 from carom.live.playground import Playground
-from carom.live.take import HAND, HELD
+from carom.live.take import HAND, HELD, STRETCH
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,14 @@ def test_what_is_refused_is_said_and_undone(ground):
     assert not ground.message and ground.takes[0].model.params["mass"] == 2.0
 
 
-def test_a_hand_holds_a_body_where_it_is(ground):
-    """The spring sags by g(1 − ωτ)/ω² at the kicks, and a body falls by less than gτ²/2 between them."""
+@pytest.mark.parametrize("speed", [1.0, 0.5])
+def test_a_hand_holds_a_body_where_it_is(ground, speed, monkeypatch):
+    """The spring sags by g(1 − ωτ)/ω² at the kicks, and a body falls by less than gτ²/2 between them. In slow motion ω is larger by
+    as much, and τ smaller: the hand of those who watch is as quick."""
+    dt = ground.takes[0].dt
+    tau = round(speed * HELD / dt) * dt
+    rate = min(HAND / speed, HAND * HELD / tau)
+    monkeypatch.setattr(ground.player, "speed", speed)
     watch(ground, 0.1, each=0.1)
     here = ground.player.footage.centre(0, ground.player.now)
     target = here + np.array([0.5, 0.0, 1.0])
@@ -75,11 +81,20 @@ def test_a_hand_holds_a_body_where_it_is(ground):
         ground.pull(0, ground.player.footage.centre(0, ground.player.now), target)
         ground.work()
     x, _, z = ground.player.footage.centre(0, ground.player.now)
-    sag, swing = 9.81 * (1 - HAND * HELD) / HAND**2, 0.5 * 9.81 * HELD**2
+    sag, swing = 9.81 * (1 - rate * tau) / rate**2, 0.5 * 9.81 * tau**2
     assert x == pytest.approx(target[0], abs=1e-3) and target[2] - z == pytest.approx(sag, abs=2 * swing)
     ground.pull(0, None, None)
-    watch(ground, 0.3, each=0.1)
+    watch(ground, 0.3 / speed, each=0.1)
     assert ground.player.footage.centre(0, ground.player.now)[2] < z - 0.2  # let go, it falls
+
+
+def test_what_is_over_in_a_moment_is_played_slowly():
+    """A beam strikes and flies off within half a second: it was out of sight before one saw it."""
+    ground = Playground("resting_ball", carom.models.resting_ball)
+    model = carom.models.resting_ball()
+    assert model.dt * model.num_steps == 1.0 and ground.player.speed == 0.1
+    assert ground.player.end == pytest.approx(0.1 * STRETCH, abs=model.dt)  # and computed in short parts, of whole steps
+    assert Playground("piston", carom.models.piston).player.speed == 1.0  # control: what takes minutes is not hurried
 
 
 def test_two_methods_start_alike_and_show_both_energies(ground):

@@ -14,7 +14,7 @@ pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
 from carom.live.live_page import LivePage
 from carom.live.play_page import PlayPage
-from carom.live.stage import LIT
+from carom.live.stage import EDGES, LIT, _tubes
 
 
 def test_an_elastic_bar_is_drawn_as_a_stiff_one_is():
@@ -76,3 +76,31 @@ def test_an_elastic_bar_is_seen_whole_and_dragged(browser):
         browser.call("Input.dispatchMouseEvent", type="mouseReleased", x=x - 80, y=y, button="left", buttons=0, clickCount=1)
         until(lambda: ground.hand is None)
         assert not page.trouble
+
+
+@needs_browser
+@pytest.mark.parametrize(("name", "node"), [("rolling_disk", 1), ("beam", 5)])
+def test_what_is_drawn_as_a_line_is_dragged(browser, name, node):
+    """A disk and a beam in space are lines, of which viser's hands take no hold: they turned the view."""
+    with PlayPage(Playground(name, getattr(carom.models, name)), plain=True) as played:
+        ground, page = played.ground, played.page
+        visit(browser, page, width=900)
+        browser.wait("Number(document.querySelector('canvas[data-engine]')?.style.opacity || 1) > 0.1")  # viser fades in its scene
+        line = ground.player.footage.loose[0]
+        assert line.kind == "line" and not page.stages[0]._filled(line)
+        grab(browser, page, ground, rise=60.0, at=lambda: ground.player.footage.loose[0].points[0, node])
+        until(lambda: ground.player.now > 0.0)  # what is taken hold of plays
+        assert ground.player.playing and not page.trouble and not ground.message
+
+
+def test_a_line_is_prisms_around_its_parts():
+    """Whatever its direction, and also where two of its points are one."""
+    line = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 2.0, -1.0]])
+    vertices, triangles = _tubes(line, 0.1)
+    assert vertices.shape == (3 * 2 * EDGES, 3) and triangles.shape == (3 * 2 * EDGES, 3) and triangles.max() == len(vertices) - 1
+    assert np.all(np.isfinite(vertices))
+    for k in (0, 2):
+        a, b = line[k], line[k + 1]
+        for end, ring in zip((a, b), vertices[2 * EDGES * k :][: 2 * EDGES].reshape(2, EDGES, 3), strict=True):
+            assert np.allclose(np.linalg.norm(ring - end, axis=1), 0.1, atol=1e-6)  # single precision
+            assert np.allclose((ring - end) @ (b - a), 0.0, atol=1e-6)  # across

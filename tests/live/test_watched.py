@@ -1,16 +1,19 @@
 """Work that is watched while it is done: `carom run --live` of models and worlds, `carom sweep --live` with its map."""
 
+import signal
 import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 from browser import needs_browser
 from live_pages import until, visit
 from typer.testing import CliRunner
 
 import carom
 from carom.cli import commands as cli
+from carom.cli.terminal import after_the_run
 from carom.cli.watching import _watch
 
 pytest.importorskip("viser", reason="pip install 'carom[live]'")
@@ -214,6 +217,36 @@ def test_ctrl_c_says_what_the_next_one_is_for(capsys):
     pressed.waits = 1  # control: nobody presses
     _watch(pressed)
     assert "stopped" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def interrupted_as_always():
+    """Ctrl-C as Python has it: whoever ran before in this process may have left it otherwise."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_after_the_last_step_keeps_the_results(interrupted_as_always, capsys, tmp_path):
+    """The page said that the run was over, the terminal that Ctrl-C ends it: who pressed before the table came lost the run."""
+    page = SimpleNamespace(close=lambda: ended.append(True))
+    ended: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+    with after_the_run(None, page):
+        signal.raise_signal(signal.SIGINT)
+        (tmp_path / "written").touch()
+        assert not ended
+    assert ended == [True] and (tmp_path / "written").exists() and signal.getsignal(signal.SIGINT) is before
+    assert "its results are finished" in capsys.readouterr().err
+    with after_the_run(None, page):  # control: nobody presses
+        pass
+    assert ended == [True] and not capsys.readouterr().err
+    for watched, presses in ((page, 2), (None, 1)):  # the second press drops them, and so does the first where nobody watches
+        with pytest.raises(typer.Exit), after_the_run(None, watched):
+            for _ in range(presses):
+                signal.raise_signal(signal.SIGINT)
+        assert "nothing is written" in capsys.readouterr().err.replace("\n", " ")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_long_names_break_in_a_narrow_table():

@@ -84,6 +84,35 @@ def test_what_is_computed_in_parts_has_the_curves_of_the_whole():
         assert np.array_equal(a.t, b.t) and all(np.array_equal(a.lines[n], b.lines[n]) for n in b.lines)
 
 
+def test_bodies_that_slide_down_each_other_meet_once():
+    """A domino strikes the one that it leans on in every step: the next impact was the next step."""
+    row = lambda: carom.models.dominoes(count=4)  # noqa: E731
+    ground = WorldGround("dominoes", row)
+    watch(ground, 1.6, each=0.05)
+    seen, run = ground.player.footage, ground.takes[0].whole()
+    whole = of_world(run)
+    assert run.steps[-1] > 120 and seen.hit_names == whole.hit_names
+    assert np.allclose(seen.hits, whole.hits, rtol=0, atol=1e-12)  # the end of a part, however long it is, is rounded otherwise
+    struck = ["domino 1 – domino 2", "domino 2 – domino 3", "domino 3 – domino 4"]
+    first = {name: t for t, name in reversed(list(zip(whole.hits, whole.hit_names, strict=True)))}
+    assert list(dict.fromkeys(n for n in whole.hit_names if "table" not in n)) == struck  # one after the other
+    c = run.contacts
+    for i, name in enumerate(struck):
+        pressed = np.any(c.impulse != 0, axis=1) & (np.minimum(c.a, c.b) == 1 + i) & (np.maximum(c.a, c.b) == 2 + i)
+        assert first[name] == pytest.approx(c.t[pressed][0], abs=1e-12)  # the same
+    parts = [of_world(part) for part in ground.takes[0].runs]
+    assert len(whole.hits) < 30 < len(run.impacts) and sum(len(part.hits) for part in parts) > 2 * len(whole.hits)  # controls
+
+
+def test_a_ball_that_bounces_meets_the_floor_each_time():
+    """As often as it falls on it; at first it is 0.9 above the floor, and each bounce takes half as long as the one before."""
+    run = one_ball(0.0, restitution=0.5).solve(num_steps=120)
+    fall = np.sqrt(2 * 0.9 / G)
+    bounces = fall + 2 * fall * (1 - 0.5 ** np.arange(3))
+    hits = of_world(run).hits
+    assert len(hits) == 3 and np.all(np.abs(hits - bounces) < 3 * run.dt)  # impacts fall on steps, one after the other
+
+
 def test_a_round_body_is_painted_all_over_and_once():
     footage = of_world(standing(one_ball().world))
     halves = [s for s in footage.solids if s.body == 0]

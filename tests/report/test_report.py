@@ -9,6 +9,7 @@ import pytest
 from browser import needs_browser
 
 import carom
+from carom.bodies.contact_table import meetings
 from carom.drawing import dots, line, mesh
 from carom.report.html import report
 
@@ -260,3 +261,19 @@ def test_small_balls_have_light_and_are_seen_to_turn(browser, tmp_path):
     solid = "document.getElementById('motion')._fullData.find(t => t.facecolor)"
     assert browser.run(f"[{solid}.lighting.facenormalsepsilon, {solid}.lighting.vertexnormalsepsilon]") == [0, 0]
     assert browser.run(f"new Set({solid}.facecolor).size") == 3  # two of the ball, one of the box
+
+
+@needs_browser
+def test_the_next_impact_is_where_two_bodies_meet(browser, tmp_path):
+    """Dominoes that slide down each other strike in every step: the next impact was the next step."""
+    run = carom.models.dominoes(count=3).solve(num_steps=60, progress=False)
+    met = run.contacts.t[meetings(run.contacts, run.steps)] - run.dt  # in a report impacts fall on the start of their step
+    browser.open(Path(run.report(tmp_path / "dominoes.html")), 700, 700)
+    seen = []
+    for _ in range(3):
+        browser.click("#after")
+        seen.append(_text(browser, "clock"))
+    assert seen == [f"t = {float(f'{t:.6g}'):g}" for t in np.unique(met)[:3]]
+    browser.click("#before")
+    assert _text(browser, "clock") == seen[1]
+    assert np.unique(run.impacts.t)[2] - run.dt < met[2]  # control: the third step with an impact comes earlier

@@ -111,7 +111,7 @@ class TestTrial:
         probe._file().write_text('{"works": tr')
         monkeypatch.setattr(probe, "_try", lambda: (probe.Verdict(True, "tried"), True))
         assert probe.verdict().why == "tried"
-        assert json.loads(probe._file().read_text()) == {"works": True, "why": "tried"}
+        assert json.loads(probe._file().read_text()) == {"works": True, "why": "tried", "bare": False}
 
     def test_many_processes_may_ask_at_once(self, fresh):
         answer = "probe._try = lambda: (probe.Verdict(True, 'x' * 4000), True)"
@@ -140,6 +140,13 @@ class TestTrial:
             assert not kernel._enabled()  # said once
         assert said in kernel_state().why and probe._file().exists()
 
+    def test_a_version_that_aborts_only_without_the_computation_is_given_the_hints(self, fresh, monkeypatch, tmp_path):
+        """The trial says what it knows before it tries that."""
+        answer = json.dumps({"difference": 0.0, "gain": 20.0, "bare": False})
+        (tmp_path / "trial.py").write_text(f"import os; print('{answer}', flush=True); os.abort()")
+        monkeypatch.setattr(probe, "TRIAL", tmp_path / "trial.py")
+        assert probe.verdict()[::2] == (True, False) and probe._file().exists()
+
     def test_a_bad_moment_is_not_remembered(self, fresh, monkeypatch, tmp_path):
         (tmp_path / "trial.py").write_text("import time; time.sleep(60)")
         monkeypatch.setattr(probe, "TRIAL", tmp_path / "trial.py")
@@ -148,6 +155,7 @@ class TestTrial:
 
     def test_verdicts(self):
         assert probe._judge({"difference": 1e-15, "gain": 20.0}).works
+        assert [probe._judge({"difference": 1e-15, "gain": 20.0, "bare": bare}).bare for bare in (True, False)] == [True, False]
         assert "something else" in probe._judge({"difference": 1e-3, "gain": 20.0}).why
         assert "something else" in probe._judge({"difference": float("nan"), "gain": 20.0}).why
         assert "does not take" in probe._judge({"difference": 0.0, "gain": 1.2}).why

@@ -7,12 +7,13 @@ import numpy as np
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.exposed import covered, neighbours
 from carom.bodies.detection.geometry import Group, Placement
-from carom.bodies.detection.manifold import LONE, meet
+from carom.bodies.detection.manifold import GUARD, LONE, SAME, meet
 from carom.bodies.detection.nearest import ANYWHERE, nearest_of_edges, nearest_points
 from carom.bodies.detection.separation import best_axes
-from carom.bodies.detection.support import smooth_pair
+from carom.bodies.detection.support import inner_ball, smooth_pair
 from carom.bodies.detection.walls import over_wall
 from carom.bodies.quaternions import lengths
+from carom.bodies.shapes.round import Ellipsoid
 
 OUT = 1e-6  # relative to the size: how far apart edges that overlap are moved to see where they cross
 APART = 1e-9  # relative to the size: below, nearest points are too close to tell the normal, and the best axis does
@@ -215,9 +216,24 @@ def _crossing(a: Group, b: Group, separation: np.ndarray, n: np.ndarray) -> tupl
 
 
 def _smooth(placement: Placement, p: int, q: int, margin: np.ndarray) -> Contacts:
-    owner = placement.geometry.owner
+    geometry, owner = placement.geometry, placement.geometry.owner
     limit = margin[owner[p]] + margin[owner[q]]
     found = smooth_pair(placement, p, q, limit)
     m = len(found.gap)
-    key = _keys(np.full(m, p), np.full(m, q), np.arange(m), len(owner))
-    return Contacts(np.full(m, owner[p]), np.full(m, owner[q]), found.point, found.normal, found.gap, key)
+    parts = [(found, np.arange(m), 1.0)]
+    for one, other, sign in ((p, q, 1.0), (q, p, -1.0)):
+        shape = geometry.smooth[int(geometry.row_of[one])].shape if geometry.group_of[one] == -1 else None
+        if m and isinstance(shape, Ellipsoid) and shape.inner < margin[owner[one]]:  # it could jump over the other
+            ball = inner_ball(placement, one, other, limit, found.gap.min() + SAME * shape.reach)
+            parts.append((ball, np.full(len(ball.gap), GUARD - (sign < 0)), sign))
+    point, gap = (np.concatenate([getattr(part[0], name) for part in parts]) for name in ("point", "gap"))
+    normal = np.concatenate([part[2] * part[0].normal for part in parts])
+    feature = np.concatenate([part[1] for part in parts])
+    m = len(gap)
+    key = _keys(np.full(m, p), np.full(m, q), feature, len(owner))
+    return Contacts(np.full(m, owner[p]), np.full(m, owner[q]), point, normal, gap, key)
+
+
+def guards(key: np.ndarray) -> np.ndarray:
+    """Which contacts are those of balls inside ellipsoids."""
+    return (key >= 0) & (key % (2 * LONE) >= GUARD - 1)

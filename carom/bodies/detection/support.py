@@ -5,25 +5,24 @@ the distance and the normal: it is found by growing a simplex of support points 
 the origin gives the depth: it is found by growing a polytope from inside [bergen2001].
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carom.bodies.detection.geometry import Group, Placement, Single, rim_points, support_in_space
+from carom.bodies.detection.geometry import Placement
 from carom.bodies.detection.manifold import LEAN, side_by_side
 from carom.bodies.detection.nearest import inside
-from carom.bodies.shapes.round import Cylinder
+from carom.bodies.detection.sharpen import sharpen
+from carom.bodies.detection.smooth_pieces import SmoothPiece, Support, smooth_piece
+from carom.bodies.quaternions import cross
 
 if TYPE_CHECKING:
     from scipy.spatial import ConvexHull
 
 ROUNDS = 120
 CLOSE = 1e-11  # relative to the size: where the search ends
-
-Support = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,12 @@ class SmoothPoints:
 
 def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoints:
     """The points where piece p and piece q meet, at least one of them smooth, with a gap below the limit."""
-    a, b = _piece(placement, p), _piece(placement, q)
+    a, b = smooth_piece(placement, p), smooth_piece(placement, q)
     size = a.size + b.size
     normal, gap, x, y = separate(a.support, b.support, b.middle - a.middle, size)
     if gap >= limit:
         return SmoothPoints(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+    normal, gap, x, y = sharpen(a, b, normal, gap, x, y)
     flat = _flat(a, b, normal) or _flat(b, a, -normal)
     if flat is None and a.line is not None and b.line is not None:
         n = normal[None]
@@ -59,49 +59,18 @@ def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoi
     return SmoothPoints(middle, np.broadcast_to(sign * n, (len(rows), 3)), gaps[rows])
 
 
-@dataclass(frozen=True)
-class _Piece:
-    support: Support
-    middle: np.ndarray
-    size: float
-    faces: list[tuple[np.ndarray, np.ndarray | None]]  #  (outward normal, corners in order or None for a disc)
-    disc: tuple[float, float] | None  #                   radius and half length of a cylinder
-    axis: np.ndarray
-    line: np.ndarray | None = None  #                     [3, 3] of a cylinder or capsule: the ends of its axis; its radius, thrice
-
-    def rims(self, n: np.ndarray) -> np.ndarray:
-        """Points of a cylinder's rims [8, 3], first of each the one that is lowest along n; nothing of other shapes."""
-        if self.disc is None:
-            return np.zeros((0, 3))
-        return rim_points(self.middle, self.axis, *self.disc, n)
+def inner_ball(placement: Placement, p: int, q: int, limit: float, least: float) -> SmoothPoints:
+    """Where the ball inside the ellipsoid p meets q. An ellipsoid meets a face in one point, and the impulse there may leave its
+    centre as fast as to be behind the face in the same step: then this ball is in the way, whatever way the ellipsoid turns."""
+    a, b = smooth_piece(placement, p), smooth_piece(placement, q)
+    inner = placement.geometry.smooth[int(placement.geometry.row_of[p])].shape.inner
+    normal, apart, _, _ = separate(lambda d: a.middle, b.support, b.middle - a.middle, a.size + b.size)
+    gap = apart - inner
+    rows = [0] if least < gap < limit else []  # else it says what the surface does
+    return SmoothPoints((a.middle + (inner + 0.5 * gap) * normal)[None][rows], normal[None][rows], np.array([gap])[rows])
 
 
-def _piece(placement: Placement, p: int) -> _Piece:
-    geometry = placement.geometry
-    g, row = int(geometry.group_of[p]), int(geometry.row_of[p])
-    none = np.zeros((0, 3))
-    if g >= 0:
-        group: Group = placement.groups[g]
-        points, radius = group.points[row], float(group.radius[row])
-        faces = [] if radius else [(n, points[loop]) for n, loop in zip(group.normals[row], group.loops[row], strict=True)]
-        line = np.array([*points, [radius] * 3]) if len(points) == 2 else None
-        return _Piece(lambda d: _of_points(points, radius, d), points.mean(axis=0), float(group.size[row]), faces, None, none, line)
-    single: Single = geometry.smooth[row]
-    support = support_in_space(single, placement.x, placement.R)
-    middle = placement.x[single.body] + placement.R[single.body] @ single.where
-    if not isinstance(single.shape, Cylinder):
-        return _Piece(support, middle, single.shape.reach, [], None, none)
-    axis = (placement.R[single.body] @ single.turn)[:, 2]
-    half, r = 0.5 * single.shape.length, single.shape.radius
-    line = np.array([middle - half * axis, middle + half * axis, [r] * 3])
-    return _Piece(support, middle, single.shape.reach, [(axis, None), (-axis, None)], (r, half), axis, line)
-
-
-def _of_points(points: np.ndarray, radius: float, d: np.ndarray) -> np.ndarray:
-    return points[int(np.argmax(points @ d))] + radius * d / np.linalg.norm(d)
-
-
-def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _flat(ref: SmoothPiece, inc: SmoothPiece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
     """A flat face of `ref` whose normal is that of the contact, met by points of rims or of a face: n, points, height."""
     for n, loop in ref.faces:
         if n @ normal < np.cos(LEAN):
@@ -111,6 +80,7 @@ def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.
         points = [
             lowest[None],
             inc.rims(n),
+            _lying(ref, inc, n, loop),
             *(corners for m, corners in inc.faces if corners is not None and m @ n < -np.cos(LEAN)),
         ]
         points = np.concatenate(points)
@@ -122,7 +92,29 @@ def _flat(ref: _Piece, inc: _Piece, normal: np.ndarray) -> tuple[np.ndarray, np.
     return None
 
 
-def _over(ref: _Piece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarray) -> np.ndarray:
+def _lying(ref: SmoothPiece, inc: SmoothPiece, n: np.ndarray, loop: np.ndarray | None) -> np.ndarray:
+    """Of a rod that lies on the face, and may reach over its border, the ends of what lies on it [2, 3]; nothing of others."""
+    if inc.line is None:
+        return np.zeros((0, 3))
+    low, high = inc.rims(n)[[0, 4]] if inc.disc else inc.line[:2] - inc.line[2, 0] * n
+    along = high - low
+    if abs(along @ n) > LEAN * np.linalg.norm(along):
+        return np.zeros((0, 3))
+    if loop is None:  # where t along + low - middle is as long as the radius, seen along n
+        from_middle, flat = (part - (part @ n) * n for part in (low - ref.middle, along))
+        middle, square = -(from_middle @ flat) / (flat @ flat), flat @ flat
+        half = np.sqrt(max(0.0, middle**2 - (from_middle @ from_middle - ref.disc[0] ** 2) / square))
+        ends = np.array([max(0.0, middle - half), min(1.0, middle + half)])
+    else:
+        inward = cross(n, np.roll(loop, -1, axis=0) - loop)
+        depth, slope = np.vecdot(inward, low - loop), inward @ along
+        crossing = -depth / np.where(slope == 0, 1.0, slope)
+        outside = np.any((slope == 0) & (depth < 0))
+        ends = np.array([max(0.0, *crossing[slope > 0], 0.0), -1.0 if outside else min(1.0, *crossing[slope < 0], 1.0)])
+    return low + ends[:, None] * along if ends[1] > ends[0] else np.zeros((0, 3))
+
+
+def _over(ref: SmoothPiece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarray) -> np.ndarray:
     if loop is not None:
         return inside(loop[None], n[None], points[None], 1e-7 * ref.size)[0]
     across = points - ref.middle
@@ -130,7 +122,7 @@ def _over(ref: _Piece, n: np.ndarray, loop: np.ndarray | None, points: np.ndarra
     return np.linalg.norm(across, axis=1) <= ref.disc[0] * (1 + 1e-7)
 
 
-def _rim_over(ref: _Piece, inc: _Piece, n: np.ndarray) -> list[np.ndarray]:
+def _rim_over(ref: SmoothPiece, inc: SmoothPiece, n: np.ndarray) -> list[np.ndarray]:
     """Points of the reference's rim lifted onto a face of the other that looks at it."""
     lifted = []
     for m, corners in inc.faces:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.bodies.detection.geometry import Placement, Single, rim_points, support_in_space
+from carom.bodies.detection.manifold import GUARD, SAME
 from carom.bodies.shapes.fixed import HalfSpace
-from carom.bodies.shapes.round import Cylinder
+from carom.bodies.shapes.round import Cylinder, Ellipsoid
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,15 @@ def _smooth(wall: Single, placement: Placement, single: Single, margin: np.ndarr
         points = _cylinder_points(single, placement, n)
     else:
         points = support_in_space(single, placement.x, placement.R)(-n)[None]
+    feature = np.arange(len(points))
+    if isinstance(single.shape, Ellipsoid) and (inner := single.shape.inner) < margin[single.body]:  # it could jump over the wall
+        inside = placement.x[single.body] + placement.R[single.body] @ single.where - inner * n
+        if (inside - points[0]) @ n > SAME * single.shape.reach:
+            points, feature = np.stack([points[0], inside]), np.array([0, GUARD])
     gap = points @ n - height[0]
     rows = np.flatnonzero(gap < margin[single.body])
-    return WallPoints(np.full(len(rows), single.piece), rows, points[rows], np.broadcast_to(n, (len(rows), 3)), gap[rows])
+    normals = np.broadcast_to(n, (len(rows), 3))
+    return WallPoints(np.full(len(rows), single.piece), feature[rows], points[rows], normals, gap[rows])
 
 
 def _cylinder_points(single: Single, placement: Placement, n: np.ndarray) -> np.ndarray:

@@ -22,6 +22,22 @@ def read_mesh(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     raise InputError(f"a mesh file ends in .stl or .obj; got {str(path)!r}")
 
 
+def refuse_open(points: np.ndarray, triangles: np.ndarray, path: str | Path) -> None:
+    """A surface has no inside where sides belong to one triangle only and the areas of all, as vectors, do not sum up to zero. One
+    of both alone may come from sides that are cut into pieces, or from triangles that are not turned alike."""
+    places = np.unique(np.round(points / (1e-6 * np.ptp(points, axis=0).max())), axis=0, return_inverse=True)[1].ravel()
+    corners = places[triangles]
+    sides = np.sort(np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]]), axis=1)
+    alone = int(np.sum(np.unique(sides, axis=0, return_counts=True)[1] == 1))
+    p, q, r = np.moveaxis(points[triangles], 1, 0)
+    areas = 0.5 * np.cross(q - p, r - p)
+    if alone and np.linalg.norm(areas.sum(axis=0)) > 1e-6 * np.sum(np.linalg.norm(areas, axis=1)):  # single precision of a file
+        raise InputError(
+            f"the mesh in {str(path)!r} is open: {alone} sides belong to one triangle only. Close it, or pass its points if you "
+            "want their hull: ConvexPolyhedron(carom.shapes.read_mesh(path)[0])"
+        )
+
+
 def _stl(data: bytes, path: Path) -> np.ndarray:
     """The corners of the triangles, three in a row. A binary file has 80 bytes, a count, and 50 bytes per triangle."""
     count = int.from_bytes(data[80:84], "little") if len(data) >= 84 else -1

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.bodies.shapes.mesh_files import read_mesh
+from carom.bodies.shapes.mesh_files import read_mesh, refuse_open
 from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope
 from carom.bodies.shapes.solid import mass_of_triangles
 from carom.calls import public
@@ -19,14 +19,17 @@ FLAT = 1e-9  # relative to the extent: thinner hulls are refused, and facets clo
 @public
 @dataclass(frozen=True, eq=False)
 class ConvexPolyhedron(Shape):
-    """The convex hull of points [k, 3], or of the points of a mesh file (.stl or .obj). Its frame is that of the points."""
+    """The convex hull of points [k, 3], or of the points of a closed mesh file (.stl or .obj). Its frame is that of the points."""
 
     points: Any
     _core: Polytope = field(init=False, repr=False)
     _mass: Mass = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        points = read_mesh(self.points)[0] if isinstance(self.points, (str, Path)) else self.points
+        points = self.points
+        if isinstance(points, (str, Path)):
+            points, triangles = read_mesh(points)
+            refuse_open(points, triangles, self.points)
         core, mass = hull(points, "ConvexPolyhedron")
         object.__setattr__(self, "points", core.points)
         object.__setattr__(self, "_core", core)

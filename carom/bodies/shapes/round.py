@@ -127,6 +127,11 @@ class Ellipsoid(Shape):
     def reach(self) -> float:
         return float(np.max(self.axes))
 
+    @property
+    def inner(self) -> float:
+        """The radius of the largest ball inside."""
+        return float(np.min(self.axes))
+
     def support(self, direction: np.ndarray) -> np.ndarray:
         scaled = self.axes * direction
         return self.axes * scaled / np.linalg.norm(scaled)

@@ -71,11 +71,14 @@ const soft = (() => {
   }).observe(document.documentElement, { childList: true, subtree: true });
 })();
 // A key that moves or presses the control that has the focus does that alone: Home on the slider of gravity is no wish to see the start,
-// and Space on "Restart" none to pause. The page's own keys are heard above the body, where such a key does not arrive.
+// Space on "Restart" none to pause, an arrow on a slider none to turn the view. The page's own keys are heard above the body, where such
+// a key does not arrive.
 (() => {
   const own = "button, a, input, select, textarea, [role=slider], [role=option], [role=tab], [role=checkbox], [role=button]";
+  const moved = "input, select, textarea, [role=slider], [role=option], [role=tab]"; // by the arrow keys
   const keep = (event) => {
-    if ([" ", "Home", "End"].includes(event.key) && event.target.closest?.(own)) event.stopPropagation();
+    const mine = event.key.startsWith("Arrow") ? moved : [" ", "Home", "End"].includes(event.key) ? own : "";
+    if (mine && event.target.closest?.(mine)) event.stopPropagation();
   };
   const listen = () => document.body.addEventListener("keydown", keep);
   if (document.body) listen(); else addEventListener("DOMContentLoaded", listen);

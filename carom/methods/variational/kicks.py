@@ -23,6 +23,7 @@ from carom.xla.kernel import once, sealed
 from carom.xla.structure import operations
 
 FEW = 4  # coordinates
+MANY = 4096  # coordinates
 SHORT = 150  # operations of a stage: up to here the stages are written out, which is faster; beyond, compiling takes too long
 
 
@@ -33,7 +34,8 @@ def kicked_flow(mechanics: Mechanics, coefficients: np.ndarray, without_energy: 
     split = mechanics.flows["splitting"]
     if split is None:
         return None
-    stage, start = _stages(split, without_energy)
+    long = mechanics.dim >= MANY
+    stage, start = _stages(split, without_energy, long, long and len(coefficients) == 1)
     short = without_energy and len(coefficients) <= 5 and _is_short(mechanics, stage, start)
     if split.inverse_mass is not None and short and mechanics.dim <= FEW:
         return FlowMap(sealed(_by_entries(split, coefficients)), implicit=False, written_out=True)
@@ -58,14 +60,17 @@ def _is_short(mechanics: Mechanics, stage, start) -> bool:
     return mechanics.flows["operations of a stage"] <= SHORT
 
 
-def _stages(split: Splitting, without_energy: bool):
-    """One stage, as (carry, coefficient, h) ↦ carry, and what the first one is handed."""
+def _stages(split: Splitting, without_energy: bool, long: bool, alone: bool):
+    """One stage, as (carry, coefficient, h) ↦ carry, and what the first one is handed. A step of `long` systems takes as long as
+    going through their nodes some thirty times: there only what is wanted leaves a sealed call, and where a stage is `alone`, its
+    last force is wanted once."""
 
     def stage(carry, coefficient, h):
         q, p, force, potential, energy, converged = carry
         mu = once(p + 0.5 * coefficient * h * force)  # (1)
-        q, mu, kinetic, good = once(split.drift(q, mu, coefficient * h))  # (2)
-        force = once(split.force(q))
+        q, mu, kinetic, good = split.drift(q, mu, coefficient * h)  # (2)
+        q, mu, kinetic, good = once((q, mu, () if long and without_energy else kinetic, good))
+        force = split.force(q) if alone else once(split.force(q))
         p = mu + 0.5 * coefficient * h * force  # (3)
         if not without_energy:  # (4)
             before, potential = potential, once(split.potential(q))

@@ -25,6 +25,7 @@ function player(data, was) {
   const duration = t1 - t0 || 1;
   const hits = { t: unpack(data.impacts.t, "f8"), step: unpack(data.impacts.step, "i4"),
     contact: unpack(data.impacts.contact, "i4"), impulse: unpack(data.impacts.impulse, "f4"), names: data.impacts.names };
+  const met = data.impacts.met === undefined ? hits.t : unpack(data.impacts.met, "f8"); // bodies that slide strike each other in every step, and meet once
   const panels = data.panels.map((panel) => ({ ...panel,
     series: panel.series.map((s, k) => ({ name: s.name, colour: s.contact ?? k, contact: s.contact, t: unpack(s.t, "f8"), y: unpack(s.y, "f4") })) }));
   const film = data.film && { ...data.film, t: unpack(data.film.t, "f8"), points: data.film.points ? unpack(data.film.points, "f4") : unroll(data.film) };
@@ -78,9 +79,9 @@ function player(data, was) {
     for (const i of best.values()) { x.push(hits.t[i], hits.t[i], null); y.push(0, hits.impulse[i], null); }
     return [x, y];
   }
-  function marks(from, to) { // a line through all panels for each impact, while they can be told apart
-    const x = [], y = [], a = upto(hits.t, from), b = upto(hits.t, to);
-    if (b - a <= 250) for (let i = a; i < b; i++) { x.push(hits.t[i], hits.t[i], null); y.push(0, 1, null); }
+  function marks(from, to) { // a line through all panels for each impact of two that meet, while they can be told apart
+    const x = [], y = [], a = upto(met, from), b = upto(met, to);
+    if (b - a <= 250) for (let i = a; i < b; i++) { x.push(met[i], met[i], null); y.push(0, 1, null); }
     return [x, y];
   }
   const several = hits.names.length > 1 && hits.names.length <= 8;
@@ -345,10 +346,10 @@ function player(data, was) {
     const before = now;
     now = Math.min(t1, Math.max(t0, t));
     const clock = performance.now();
-    const count = upto(hits.t, now), struck = passed ? count - upto(hits.t, before) : 0;
-    const often = count - upto(hits.t, now - speed) > FLASHES;
+    const count = upto(hits.t, now), seen = upto(met, now), struck = passed ? seen - upto(met, before) : 0;
+    const often = seen - upto(met, now - speed) > FLASHES;
     if (struck > 0 && !often) glowUntil = clock + 140; // an impact is seen however many frames a second there are
-    draw(clock < glowUntil || (count > 0 && hits.t[count - 1] === now));
+    draw(clock < glowUntil || (seen > 0 && met[seen - 1] === now));
     $("scrub").value = Math.round((1e6 * (now - t0)) / duration);
     $("clock").textContent = "t = " + format(now);
     const text = $("happening");
@@ -374,8 +375,8 @@ function player(data, was) {
   }
   $("play").onclick = () => play(!playing);
   $("scrub").oninput = (event) => { const t = t0 + (duration * event.target.value) / 1e6; play(false); go(t); };
-  $("before").onclick = () => { const i = upto(hits.t, now) - 1; play(false); go(i >= 0 && hits.t[i] < now ? hits.t[i] : i > 0 ? hits.t[i - 1] : t0); };
-  $("after").onclick = () => { const i = upto(hits.t, now); play(false); go(i < hits.t.length ? hits.t[i] : t1); };
+  $("before").onclick = () => { let i = upto(met, now) - 1; while (i >= 0 && met[i] === now) i--; play(false); go(i >= 0 ? met[i] : t0); };
+  $("after").onclick = () => { const i = upto(met, now); play(false); go(i < met.length ? met[i] : t1); };
   $("speed").replaceChildren(...data.speeds.map((s) => new Option(`${s}×`, s, s === speed, s === speed)));
   $("speed").onchange = (event) => { speed = Number(event.target.value); };
   document.addEventListener("keydown", (event) => {
