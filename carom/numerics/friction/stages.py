@@ -19,7 +19,7 @@ SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
 SCHEDULE = (  #           paths through folds (height, β, factorisations); interior points from the centre, from above the best x,
     ((), (1.0, 0.1), (), (), 500),  #                                            from above the gradient stage; gradient steps
     (((10.0, 3.0, 300), (10.0, 10.0, 250), (30.0, 3.0, 250)), (0.01,), (1.0, 0.1), (0.1,), 2000),
-    (((100.0, 3.0, 400), (10.0, 1.0, 400), (1.0, 3.0, 600)), (10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
+    (((100.0, 3.0, 200), (10.0, 1.0, 200), (1.0, 3.0, 300)), (10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
     ((), (), (1.0, 0.3, 0.03), (0.3, 0.03), 0),
 )
 PATIENCE = 20  #           interior-point iterations that do not improve the certificate
