@@ -29,6 +29,8 @@ MADE = {
     "pile of 100 balls": lambda rng: scenes.pile(rng, 100),
     "pile of 30 balls, masses 1e6 : 1": lambda rng: scenes.pile(rng, 30, spread=6),
     "pile of 30 discs": lambda rng: scenes.pile(rng, 30, 1.5, dimension=2),
+    "60 rocks, friction 1": lambda rng: scenes.rocks(rng, 60),
+    "100 rocks, friction 1": lambda rng: scenes.rocks(rng, 100),
     "wedge of 30 contacts": lambda rng: scenes.wedge(rng, 30),
     "chain of 8 balls with joints": lambda rng: scenes.chain(rng, 8),
 }

@@ -123,6 +123,33 @@ def pile(rng, bodies: int, largest: float = 1.0, dimension: int = 3, spread: flo
     return scene
 
 
+def rocks(rng, bodies: int, friction: float = 1.0, patch: int = 3, speed: float = 0.2, spread: float = 0.5) -> Scene:
+    """A pile of balls that touch at one to `patch` points where they come near, as rocks do: hyperstatic, and rough everywhere."""
+    scene = Scene(3)
+    side = 0.85 * bodies ** (1 / 3)
+    centre = rng.uniform(0, side, (bodies, 3))
+    for _ in centre:
+        scene.body(10 ** (spread * rng.uniform()), 0.5, speed * rng.normal(size=6))
+
+    def touch(a, arm_a, b, arm_b, normal):
+        points = rng.integers(1, patch + 1)
+        for _ in range(points):
+            aside = 0.25 * (rng.normal(size=2) @ frame(normal)[1:]) if points > 1 else np.zeros(3)
+            scene.contact(a, arm_a + aside, b, None if b is None else arm_b + aside, normal, friction)
+
+    for a in range(bodies):
+        for b in range(a):
+            apart = centre[a] - centre[b]
+            if np.linalg.norm(apart) < 1.0:
+                touch(a, -0.5 * apart, b, 0.5 * apart, apart / np.linalg.norm(apart))
+        for axis in range(3):
+            for sign in (1, -1) if axis < 2 else (1,):
+                wall, away = sign * np.eye(3)[axis], centre[a, axis] if sign > 0 else side - centre[a, axis]
+                if away < 0.5:
+                    touch(a, -away * wall, None, None, wall)
+    return scene
+
+
 def wedge(rng, contacts: int, largest: float = 1.5, dimension: int = 3, speed: float = 1.0) -> Scene:
     """One body that walls touch at random points with random normals, more often than it has coordinates."""
     scene = Scene(dimension)

@@ -14,6 +14,7 @@ from carom.numerics.friction.stages import solve_friction
 
 numba = pytest.importorskip("numba", reason="compiled blocks need numba")
 
+from carom.numerics.friction import curve  # noqa: E402
 from carom.numerics.friction.compiled import block_factors as factors  # noqa: E402
 from carom.numerics.friction.compiled import block_folds, block_gradient, block_newton, block_path, block_solver  # noqa: E402
 from carom.numerics.friction.compiled.block_problem import BILATERAL, blocks_of, in_blocks  # noqa: E402
@@ -268,8 +269,8 @@ def test_the_path_through_the_inside_begins_as_that_of_the_matrices_ends(name):
     for place in block_path.interior_path(blocks, 0.1, 40):
         cones = blocks.kind != BILATERAL
         gap = np.sum(place.x * place.y, axis=1)[cones]
-        assert np.all(np.abs(gap - place.share * place.curve.gap) <= block_path.CENTRED * place.share * place.curve.gap * 1.001)
-        slack = block_path.NEAR * place.share * np.linalg.norm(place.curve.defect)
+        assert np.all(np.abs(gap - place.share * place.curve.gap) <= curve.CENTRED * place.share * place.curve.gap * 1.001)
+        slack = curve.NEAR * place.share * np.linalg.norm(place.curve.defect)
         now = block_path.defect(place.curve.problem, place.x, place.y, place.blur)
         assert np.linalg.norm(now - place.share * place.curve.defect) <= slack * 1.001
         if place.share < 0.5:  # control: that of another θ is something else

@@ -80,7 +80,7 @@ def _step(scaled: Scaled, x, y, R, tau):
     scalings = [cones.scale(a, b) for a, b in pairs]
     shear = [_shear(b) for _, b in pairs]
     free = np.ones((scaled.counts[2], 1, 1))
-    solve = scaled.factorise([s @ n.theta_squared for s, n in zip(shear, scalings, strict=True)] + [FREE * free], None)
+    solve = scaled.factorise([s @ n.theta_squared for s, n in zip(shear, scalings, strict=True)] + [FREE * free], None).solve
 
     def direction(c: Groups):
         pushed = [cones.apply(n.theta, part) for n, part in zip(scalings, c, strict=True)]

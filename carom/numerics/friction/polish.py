@@ -94,4 +94,4 @@ def _newton(scaled: Scaled, F: np.ndarray, points: Groups, rates: Groups, rho: f
     free = np.ones((scaled.counts[2], 1, 1))
     E = [rho * first @ lift, rho * second, rho * free]
     C = [(1 + damping) * np.eye(scaled.columns) - first, (1 + damping) - second, damping * free]
-    return scaled.factorise(C, E)(-F)
+    return scaled.factorise(C, E).solve(-F)

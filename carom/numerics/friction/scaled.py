@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy import linalg, sparse
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from carom.numerics.friction import cones
@@ -36,6 +37,14 @@ Groups = list[np.ndarray]  #   what belongs to contacts with friction, to those 
 
 class Singular(ArithmeticError):
     """A factorisation failed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Of (6), whichever of (6) and (7) was factorised: C is positive, and so they have the same sign."""
+
+    solve: Callable[[np.ndarray], np.ndarray]
+    sign: Callable[[], float]  #  of the determinant
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +92,8 @@ class Scaled:
         """The certificate of the unscaled problem."""
         return self.problem.residual(self.impulses(x)) if np.all(np.isfinite(x)) else np.inf
 
-    def factorise(self, C: Groups, E: Groups | None) -> Callable[[np.ndarray], np.ndarray]:
-        """A function that solves (6); E = None is the identity."""
+    def factorise(self, C: Groups, E: Groups | None) -> Factors:
+        """For (6); E = None is the identity."""
         if isinstance(self.matrix, np.ndarray):
             approximate = _dense(diagonal(C).toarray() + (self.matrix if E is None else diagonal(E) @ self.matrix))
         elif E is None:
@@ -98,9 +107,9 @@ class Scaled:
             rates = self.apply(dx)
             return multiply(C, self.split(dx)) + (rates if E is None else multiply(E, self.split(rates)))
 
-        return lambda b: _refined(approximate, product, b)
+        return Factors(lambda b: _refined(approximate.solve, product, b), approximate.sign)
 
-    def _of_acting(self, C: Groups, E: Groups):
+    def _of_acting(self, C: Groups, E: Groups) -> Factors:
         """Contacts that open, E = 0, are many in a pile: their dx is C⁻¹b, and the system that of the others."""
         acting = [np.any(block != 0, axis=(1, 2)) for block in E]
         mine = np.concatenate([np.repeat(some, block.shape[1]) for some, block in zip(acting, E, strict=True)])
@@ -111,17 +120,17 @@ class Scaled:
         opening = [~some for some in acting]
         open_inverse = _inverses(only(C, opening))
         inner = only(E, acting)
-        solve = self._solver(only(C, acting), inner, rows)
+        factors = self._solver(only(C, acting), inner, rows)
 
         def backward(b):
             dx = np.zeros_like(b)
             dx[others] = multiply(open_inverse, only(self.split(b), opening))
-            dx[rows] = solve(b[rows] - multiply(inner, only(self.split(self.apply(dx)), acting)))
+            dx[rows] = factors.solve(b[rows] - multiply(inner, only(self.split(self.apply(dx)), acting)))
             return dx
 
-        return backward
+        return Factors(backward, factors.sign)
 
-    def _solver(self, C: Groups, E: Groups | None, rows: np.ndarray):
+    def _solver(self, C: Groups, E: Groups | None, rows: np.ndarray) -> Factors:
         """(6) for some rows: in them, or in bodies where those are fewer."""
         every = len(rows) == len(self.q)
         if self.matrix is not None and (E is None or self.H is None or len(rows) <= ROWS * self.H.shape[0]):
@@ -131,28 +140,28 @@ class Scaled:
         inverse = _inverses(C)
         both = inverse if E is None else [a @ b for a, b in zip(inverse, E, strict=True)]
         D = diagonal(both)
-        solve = _sparse(self.problem.mass + H @ (D @ H.T), PIVOTS)  # (7)
+        factors = _sparse(self.problem.mass + H @ (D @ H.T), PIVOTS)  # (7)
         D_inverse = D if E is None else diagonal(inverse)
 
         def backward(b):
             start = D_inverse @ b
-            return start - D @ (H.T @ solve(H @ start))
+            return start - D @ (H.T @ factors.solve(H @ start))
 
-        return backward
+        return Factors(backward, factors.sign)
 
-    def _in_bodies(self, C: Groups, E: Groups):
+    def _in_bodies(self, C: Groups, E: Groups) -> Factors:
         """(7), block by block: contacts that open, E = 0, have no share in the matrix."""
         inverse = _inverses(C)
         D = [a @ b for a, b in zip(inverse, E, strict=True)]
-        known, solve = self.bodies.coordinates, _sparse(self.bodies.matrix(D), PIVOTS, "NATURAL")
+        known, factors = self.bodies.coordinates, _sparse(self.bodies.matrix(D), PIVOTS, "NATURAL")
 
         def backward(b):
             start = multiply(inverse, self.split(b))
             dv = np.empty(len(known))
-            dv[known] = solve((self.H @ start)[known])
+            dv[known] = factors.solve((self.H @ start)[known])
             return start - multiply(D, self.split(self.H.T @ dv))
 
-        return backward
+        return Factors(backward, factors.sign)
 
     @cached_property
     def bodies(self) -> Bodies | None:
@@ -227,20 +236,34 @@ def diagonal(blocks: Groups) -> sparse.csr_matrix:
     return sparse.csr_matrix((np.concatenate(data), np.concatenate(indices), ends), (start, start))
 
 
-def _dense(matrix: np.ndarray):
+def _dense(matrix: np.ndarray) -> Factors:
     lu, pivots, info = linalg.lapack.dgetrf(matrix, overwrite_a=True)
     if info != 0 or not np.all(np.isfinite(lu)):
         raise Singular
-    return lambda b: linalg.lapack.dgetrs(lu, pivots, b)[0]
+    exchanges = np.count_nonzero(pivots != np.arange(len(pivots)))
+    sign = lambda: _sign(np.diag(lu), exchanges)  # noqa: E731
+    return Factors(lambda b: linalg.lapack.dgetrs(lu, pivots, b)[0], sign)
 
 
-def _sparse(matrix, pivots: float = 0.1, order: str = "MMD_AT_PLUS_A"):
+def _sparse(matrix, pivots: float = 0.1, order: str = "MMD_AT_PLUS_A") -> Factors:
     """Pivots stay on the diagonal unless they are small: the pattern is symmetric and its order is chosen for that."""
     try:
         factors = splu(matrix.tocsc(), permc_spec=order, diag_pivot_thresh=pivots, options={"SymmetricMode": True})
     except RuntimeError as error:
         raise Singular from error
-    return factors.solve
+    sign = lambda: _sign(factors.U.diagonal(), _exchanges(factors.perm_r) + _exchanges(factors.perm_c))  # noqa: E731
+    return Factors(factors.solve, sign)
+
+
+def _sign(diagonal_of_U: np.ndarray, exchanges: int) -> float:
+    """Of a determinant, from its factors."""
+    return -1.0 if (np.count_nonzero(diagonal_of_U < 0) + exchanges) % 2 else 1.0
+
+
+def _exchanges(order: np.ndarray) -> int:
+    """Of two, that make this permutation."""
+    n = len(order)
+    return n - connected_components(sparse.csr_matrix((np.ones(n), (np.arange(n), order)), (n, n)), directed=False)[0]
 
 
 def _refined(approximate, product, b):

@@ -10,16 +10,17 @@ from carom.numerics.friction.gradient import projected_gradient
 from carom.numerics.friction.interior import centre, interior_point, lifted
 from carom.numerics.friction.polish import leap, polish
 from carom.numerics.friction.problem import FrictionProblem
+from carom.numerics.friction.row_path import RowPlace, row_path
 from carom.numerics.friction.scaled import Scaled, scale_problem
 
 BUNCH = 60  #             rows: islands smaller than this are solved together, up to this size
 NEAR = 1e-3  #            a certificate from which a polish is worth a try
 SHORT_POLISH, FIRST_POLISH, LONG_POLISH = 4, 12, 120
-SCHEDULE = (  #           interior points from the centre, from above the best x, from above the gradient stage; gradient steps
-    ((1.0, 0.1), (), (), 500),
-    ((0.01,), (1.0, 0.1), (0.1,), 2000),
-    ((10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
-    ((), (1.0, 0.3, 0.03), (0.3, 0.03), 0),
+SCHEDULE = (  #           paths through folds (height, β, factorisations); interior points from the centre, from above the best x,
+    ((), (1.0, 0.1), (), (), 500),  #                                            from above the gradient stage; gradient steps
+    (((10.0, 3.0, 300), (10.0, 10.0, 250), (30.0, 3.0, 250)), (0.01,), (1.0, 0.1), (0.1,), 2000),
+    (((100.0, 3.0, 200), (10.0, 1.0, 200), (1.0, 3.0, 300)), (10.0,), (1.0, 0.01), (0.1, 0.01), 8000),
+    ((), (), (1.0, 0.3, 0.03), (0.3, 0.03), 0),
 )
 PATIENCE = 20  #           interior-point iterations that do not improve the certificate
 WEIGHTS = (1.0, 1e2, 1e4, 1e-2)  #  ρ of (10), for careful steps
@@ -121,7 +122,9 @@ def _attempts(scaled: Scaled, start: np.ndarray | None, tolerance: float, rounds
         yield "start", *polish(scaled, scaled.unknowns(start), tolerance, max_steps=FIRST_POLISH)
     ahead = np.zeros_like(scaled.q)  # where the gradient stage is
     best = ahead
-    for centres, from_best, from_gradient, iterations in SCHEDULE[:rounds]:
+    for curves, centres, from_best, from_gradient, iterations in SCHEDULE[:rounds]:
+        for height, beta, most in curves:
+            best = yield from _curve(scaled, row_path(scaled, height, beta, most), best, tolerance)
         for height in centres:
             best = yield from _interior(scaled, centre(scaled, height), best, tolerance)
         for height in from_best:
@@ -149,6 +152,19 @@ def _interior(scaled: Scaled, begin, best: np.ndarray, tolerance: float):
             break
     yield from _polishes("interior", scaled, here, tolerance, FIRST_POLISH)
     return here if least < scaled.residual(best) else best
+
+
+def _curve(scaled: Scaled, path: Iterator[RowPlace], best: np.ndarray, tolerance: float):
+    """Places of a path; from some of them Newton's method tries to end it. The best x."""
+    least, goal = scaled.residual(best), NEAR
+    for place in path:
+        residual = scaled.residual(place.x)
+        yield "interior", place.x, 1
+        best, least = (place.x, residual) if residual < least else (best, least)
+        if residual <= goal:
+            goal = 0.1 * residual
+            yield "interior", *leap(scaled, place.x, tolerance)
+    return best
 
 
 def _polishes(name: str, scaled: Scaled, x: np.ndarray, tolerance: float, max_steps: int):
