@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from carom.errors import InputError
+from carom.wanted import wanted
 
 Anything = TypeVar("Anything", bound=Callable[..., Any])
 Owner = TypeVar("Owner", bound=type)
@@ -90,21 +91,27 @@ def answering(function: Callable[..., Any], name: str, hidden: int) -> Callable[
     signature = inspect.signature(function)
     written = list(signature.parameters.values())[hidden:]
     kinds = {entry.name: entry.annotation for entry in written if _is_noun(entry.annotation)}
-
+    told = {entry.name: found for entry in written if (found := wanted(entry.annotation))}
     fits = _quickly(signature)
 
     @functools.wraps(function)
     def called(*args: Any, **options: Any) -> Any:
-        given = fits(args, options)
+        given, bound = fits(args, options), None
         if given is None:
             try:
-                given = signature.bind(*args, **options).arguments
+                bound = signature.bind(*args, **options)
             except TypeError:
                 raise InputError(_misfit(signature, name, hidden, args, options)) from None
+            given = bound.arguments
         for key, kind in kinds.items():
             if key in given:
                 must_be(kind, given[key], key)
-        return function(*args, **options)
+        if not told:
+            return function(*args, **options)
+        for key, (what, none_too) in told.items():
+            if key in given and not (none_too and given[key] is None):
+                given[key] = what.read(given[key], f"{name}: {key}")
+        return function(*bound.args, **bound.kwargs) if bound else function(**given)
 
     return called
 

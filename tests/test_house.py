@@ -19,6 +19,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up: a module imports from lines above its own, or from its own package.
 LAYERS = [
     {"errors"},
+    {"wanted"},
     {"calls", "closures", "xla"},
     {"numerics"},
     {"kept"},

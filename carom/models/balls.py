@@ -10,6 +10,7 @@ from carom.methods.timestepping.time_dg import TimeDG
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import NotNegative, Number, Positive, Share
 
 
 def _pushed(q, v, t, params):
@@ -46,21 +47,21 @@ def _ball(name: str, about: str, number: str, q0: float, params: dict[str, float
 
 
 @public
-def free_ball(quadratic: float = -10.0) -> Model:
+def free_ball(quadratic: Number = -10.0) -> Model:
     """Free flight from height 1 with the acceleration −10t², up to t = 1: the ball does not reach the floor."""
     params = {"constant": 0.0, "quadratic": quadratic, "restitution": 0.5}
     return _ball("free_ball", "a ball in free flight, pushed by −10t²", "4.2", 1.0, params, 0.02, 50, free_flight)
 
 
 @public
-def resting_ball(quadratic: float = -10.0) -> Model:
+def resting_ball(quadratic: Number = -10.0) -> Model:
     """A ball that rests on the floor, pressed on it by 10t²: the contact force balances the push."""
     params = {"constant": 0.0, "quadratic": quadratic, "restitution": 0.5}
     return _ball("resting_ball", "a ball at rest, pressed on the floor by 10t²", "4.3", 0.0, params, 0.02, 50, rest_phase)
 
 
 @public
-def zeno_ball(gravity: float = 2.0, restitution: float = 0.5) -> Model:
+def zeno_ball(gravity: Positive = 2.0, restitution: Share = 0.5) -> Model:
     """A ball dropped from height 1: with the defaults its impacts accumulate at t = 3, and from then on it rests."""
     params = {"constant": -gravity, "quadratic": 0.0, "restitution": restitution}
     return _ball("zeno_ball", "a ball that comes to rest after infinitely many impacts", "4.4", 1.0, params, 0.01, 500, zeno)
@@ -125,12 +126,12 @@ _SPHERE = System(_falling, [Contact(_outside, _restitution, name="sphere")], spa
 
 @public
 def bowl(
-    mass: float = 1.0,
-    radius: float = 1.0,
-    gravity: float = 9.81,
-    angle: float = 1.0,
-    restitution: float = 0.0,
-    friction: float = 0.0,
+    mass: Positive = 1.0,
+    radius: Positive = 1.0,
+    gravity: Number = 9.81,
+    angle: Number = 1.0,
+    restitution: Share = 0.0,
+    friction: NotNegative = 0.0,
 ) -> Model:
     """A small body released at rest on the inside of a round bowl, `angle` from its lowest point. Without friction it swings as a
     pendulum, pressing on the bowl with m(g cos θ + Rθ′²)."""
@@ -155,7 +156,9 @@ def bowl_speed(height: float, gravity: float = 9.81) -> float:
 
 
 @public
-def sphere(mass: float = 1.0, radius: float = 1.0, gravity: float = 9.81, angle: float = 0.2, restitution: float = 0.0) -> Model:
+def sphere(
+    mass: Positive = 1.0, radius: Positive = 1.0, gravity: Number = 9.81, angle: Number = 0.2, restitution: Share = 0.0
+) -> Model:
     """A small body released at rest on top of a sphere, `angle` from the summit: it slides, and lifts off where cos θ has fallen to
     two thirds of its first value."""
     return Model(

@@ -13,7 +13,7 @@ The potential: springs within the bars, of stiffness 0 across a contact, and for
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,11 +25,25 @@ from carom.errors import InputError
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.rules import Trapezoidal
 from carom.models.bar_parts import Extras, check_bar_ends, crossing_time, external_of, one_bar, starts_of, supports_of
-from carom.models.model import Model, plain_numbers
+from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.space import Euclidean
 from carom.system.chain import Chain
 from carom.system.lumped import LumpedSystem
+from carom.wanted import (
+    Count,
+    Counts,
+    Damping,
+    Function,
+    NotNegative,
+    NotNegatives,
+    Number,
+    Numbers,
+    OneOrMorePositive,
+    Positive,
+    Positives,
+    PositivesOrFunctions,
+)
 
 # The six rows of Figs 4.2 and 4.3, Δt = 0.015, T = 40. Speeds have the signs that make the bars meet (printed the other way
 # round); row 5 is printed with ℓ_B = 5 in Fig. 4.2 and 0.4 in Fig. 4.3, and both are here.
@@ -141,22 +155,22 @@ def _highest(*columns: bytes) -> float:
 
 @public
 def bars(
-    lengths: Sequence[float] = (10.0, 10.0),
-    densities: Sequence[Any] = (1.0, 1.0),
-    moduli: Sequence[Any] = (1.0, 1.0),
-    elements: Sequence[int] = (50, 50),
-    speeds: Sequence[float] = (0.1, -0.1),
-    gaps: Sequence[float] = (0.1,),
-    section: Any = 1.0,
-    integrator: int = 2,
-    tip: float = 0.25,
+    lengths: Positives = (10.0, 10.0),
+    densities: PositivesOrFunctions = (1.0, 1.0),
+    moduli: PositivesOrFunctions = (1.0, 1.0),
+    elements: Counts = (50, 50),
+    speeds: Numbers = (0.1, -0.1),
+    gaps: NotNegatives = (0.1,),
+    section: OneOrMorePositive = 1.0,
+    integrator: Count = 2,
+    tip: Positive = 0.25,
     wall: Any = 0,
-    gravity: float = 0.0,
+    gravity: Number = 0.0,
     *,
     ends: Sequence[Any] = ("free", "free"),
-    force: Callable[..., Any] | None = None,
-    damping: Sequence[float] = (0.0, 0.0),
-    friction: float = 0.0,
+    force: Function | None = None,
+    damping: Damping = (0.0, 0.0),
+    friction: NotNegative = 0.0,
 ) -> Model:
     """Bars in a row, from left to right, that collide: one entry per bar of length, mass per length, Young's modulus, number of
     elements and initial speed, one gap between each and the next. With wall=1 a rigid wall stands left of the first bar, and the
@@ -173,25 +187,22 @@ def bars(
     """
     count = len(lengths)
     moving: Any = wall if callable(wall) else None
-    _check(count, {"densities": densities, "moduli": moduli, "elements": elements, "speeds": speeds}, gaps, wall, integrator, tip)
+    check_counts("bars", count, {"densities": densities, "moduli": moduli, "elements": elements, "speeds": speeds}, gaps, wall)
+    _check_ends(wall, integrator, tip)
     walls, ends = bool(wall), check_bar_ends(ends, wall)
     parts = [section] * count if callable(section) or np.ndim(section) == 0 else list(section)
-    plain_numbers("bars", section=[part for part in parts if not callable(part)], damping=damping, friction=friction)
-    numbers = [x for x in (*lengths, *densities, *moduli, *parts) if not callable(x)]
-    if min(numbers) <= 0 or len(parts) != count:
-        raise InputError("bars: lengths, densities, moduli and sections must be positive, one section for all or for each")
-    if min(friction, *damping) < 0 or len(damping) != 2:
-        raise InputError(f"bars: damping is (α, β) and friction μg, none of them negative; got {tuple(damping)} and {friction}")
+    if len(parts) != count:
+        raise InputError(f"bars: {count} bars but {len(parts)} sections; give one for all or one for each")
     massless = integrator == 2
     columns, edge = [], 0.0 if moving is None else float(moving(0.0))
     for i in range(count):
         left = tip if massless and (i > 0 or walls) else 0.0
         right = tip if massless and i < count - 1 else 0.0
         edge += gaps[i - 1 + walls] if i > 0 or walls else 0.0
-        columns.append(one_bar(edge, lengths[i], densities[i], moduli[i], parts[i], int(elements[i]), left, right))
+        columns.append(one_bar(edge, lengths[i], densities[i], moduli[i], parts[i], elements[i], left, right))
         edge += lengths[i]
     q0, params = _assembled(columns, walls, massless)
-    sizes = tuple(int(e) + 1 for e in elements)
+    sizes = tuple(e + 1 for e in elements)
     v0 = np.repeat(np.asarray(speeds, float), sizes)
     held_at = starts_of(ends, q0, v0)
     params["gravity"] = gravity
@@ -199,7 +210,7 @@ def bars(
     used = {"held_at": len(held_at) > 0, "damping": extras.damped, "friction": extras.rubs}
     more = {"held_at": held_at, "damping": np.asarray(damping, float), "friction": friction}
     params |= {name: more[name] for name, wanted in used.items() if wanted}
-    crossing = [crossing_time(*bar) for bar in zip(lengths, map(int, elements), densities, moduli, parts, strict=True)]
+    crossing = [crossing_time(*bar) for bar in zip(lengths, elements, densities, moduli, parts, strict=True)]
     return Model(
         name="bars",
         about="elastic bars that collide end to end",
@@ -232,17 +243,21 @@ def _assembled(columns: list[dict[str, Any]], walls: bool, massless: bool) -> tu
     return q0, params
 
 
-def _check(count: int, columns: dict[str, Any], gaps: Any, wall: Any, integrator: int, tip: float) -> None:
+def check_counts(model: str, count: int, columns: dict[str, Any], gaps: Any, wall: Any) -> None:
+    """One entry for each bar, and one gap between each and the next."""
+    if not count:
+        raise InputError(f"{model}: there must be at least one; got no lengths")
     for name, values in columns.items():
         if len(values) != count:
-            raise InputError(f"bars: {count} lengths but {len(values)} {name}; give one per bar")
+            raise InputError(f"{model}: {count} lengths but {len(values)} {name}; give one per bar")
     expected = count - 1 + bool(wall)
     if len(gaps) != expected:
-        raise InputError(f"bars: {count} bars{' and a wall' if wall else ''} have {expected} gaps; got {len(gaps)}")
-    if any(gap < 0 for gap in gaps):
-        raise InputError(f"bars: gaps must not be negative; got {tuple(gaps)}")
-    if any(int(e) != e or e < 1 for e in columns["elements"]):
-        raise InputError(f"bars: elements must be positive whole numbers; got {tuple(columns['elements'])}")
+        raise InputError(f"{model}: {count} bars{' and a wall' if wall else ''} have {expected} gaps; got {len(gaps)}")
+
+
+def _check_ends(wall: Any, integrator: int, tip: float) -> None:
+    if not callable(wall) and wall not in (0, 1):
+        raise InputError(f"bars: wall must be 0, 1 or a function of t, the place of a wall that moves; got {wall!r}")
     if integrator not in (1, 2):
         raise InputError(f"bars: integrator must be 1 (ends with mass) or 2 (massless ends); got {integrator}")
     if callable(wall) and integrator == 2:

@@ -13,11 +13,14 @@ have waves that are constant between finitely many events: arrivals of jumps, an
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from carom.calls import check_options_of, public
+from carom.models.bars import check_counts
+from carom.wanted import NotNegatives, Numbers, Positive, Positives, Whole
 
 _SAME = 1e-12  # of the duration, or of the largest speed: what is closer than this is the same, to rounding
 
@@ -73,18 +76,21 @@ class BarsExact:
         return float(self.speeds[bar] + (left - right) / self.masses[bar])
 
 
+@public
 def bars_exact(
-    lengths: Sequence[float] = (10.0, 10.0),
-    densities: Sequence[float] = (1.0, 1.0),
-    moduli: Sequence[float] = (1.0, 1.0),
-    speeds: Sequence[float] = (0.1, -0.1),
-    gaps: Sequence[float] = (0.1,),
-    section: float = 1.0,
-    wall: int = 0,
-    t_end: float = 40.0,
-    **_: Any,
+    lengths: Positives = (10.0, 10.0),
+    densities: Positives = (1.0, 1.0),
+    moduli: Positives = (1.0, 1.0),
+    speeds: Numbers = (0.1, -0.1),
+    gaps: NotNegatives = (0.1,),
+    section: Positive = 1.0,
+    wall: Whole = 0,
+    t_end: Positive = 40.0,
+    **discretisation: Any,
 ) -> BarsExact:
-    """The exact solution of `carom.models.bars` with the same arguments (those that concern the discretisation are ignored)."""
+    """The exact solution of `carom.models.bars` with the same arguments; `elements`, `integrator` and `tip` change nothing."""
+    check_options_of("bars_exact", discretisation, ("elements", "integrator", "tip"))
+    check_counts("bars_exact", len(lengths), {"densities": densities, "moduli": moduli, "speeds": speeds}, gaps, wall)
     count, walls = len(lengths), int(bool(wall))
     z = [np.sqrt(y * section * d) for y, d in zip(moduli, densities, strict=True)]
     c = [np.sqrt(y * section / d) for y, d in zip(moduli, densities, strict=True)]

@@ -11,7 +11,7 @@ and q no Δs, for V to be the weight. Each node is a contact, zₐ ≥ 0; a vert
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,12 +30,13 @@ from carom.models.beam_parts import (
     beam_contact,
     beam_external,
     beam_supports,
+    check_obstacle,
     masses_and_stiffness,
     own_start,
     settle_ends,
 )
 from carom.models.body_ends import check_ends
-from carom.models.model import Model, plain_numbers
+from carom.models.model import Model
 from carom.results.solution import Solution
 from carom.spaces.groups import SE3
 from carom.spaces.rotations import (
@@ -57,6 +58,19 @@ from carom.spaces.rotations import (
 from carom.spaces.space import Power
 from carom.system.chain import Chain
 from carom.system.lumped import LumpedSystem
+from carom.wanted import (
+    Count,
+    Damping,
+    Function,
+    NotNegative,
+    Number,
+    Poisson,
+    Positive,
+    PositiveOrFunction,
+    Share,
+    Six,
+    Triple,
+)
 from carom.xla.kernel import once
 
 _STRAIN = (1.0, 4.5, 1.0, 0.0, 0.0, 1.0)  # η⁰ of §5.3.1
@@ -189,28 +203,28 @@ def _system(nodes: int, extras: BeamExtras = BeamExtras()) -> LumpedSystem:  # n
 
 @public
 def beam(
-    elements: int = 10,
-    start_time: float = 4e-5,
-    length: float = 0.5,
-    side: float = 0.05,
-    density: Any = 1e3,
-    modulus: Any = 1e3,
-    poisson: float = 0.35,
-    gravity: float = 10.0,
-    height: float = 0.0,
+    elements: Count = 10,
+    start_time: NotNegative = 4e-5,
+    length: Positive = 0.5,
+    side: Positive = 0.05,
+    density: PositiveOrFunction = 1e3,
+    modulus: PositiveOrFunction = 1e3,
+    poisson: Poisson = 0.35,
+    gravity: Number = 10.0,
+    height: Number = 0.0,
     *,
     section: Any = None,
-    strain: Sequence[float] | None = None,
-    turn: Sequence[float] | None = None,
-    velocity: Sequence[float] | None = None,
+    strain: Six | None = None,
+    turn: Triple | None = None,
+    velocity: Triple | None = None,
     ends: Sequence[Any] = ("free", "free"),
     obstacle: Any = "plane",
-    restitution: float = 1.0,
-    friction: float = 0.0,
-    radius: float = 0.0,
-    obstacle_velocity: Callable[..., Any] | None = None,
-    force: Callable[..., Any] | None = None,
-    damping: Sequence[float] = (0.0, 0.0),
+    restitution: Share = 1.0,
+    friction: NotNegative = 0.0,
+    radius: NotNegative = 0.0,
+    obstacle_velocity: Function | None = None,
+    force: Function | None = None,
+    damping: Damping = (0.0, 0.0),
 ) -> Model:
     """A soft beam with a square cross-section, curved and thrown at a plane: the runs of §5.3; or a beam of one's own.
 
@@ -230,18 +244,12 @@ def beam(
       3 or 6.
     - `damping`: α and β of Rayleigh's damping, (2) of beam_parts.py.
     """
-    if int(elements) != elements or elements < 1:
-        raise InputError(f"beam: elements must be a positive whole number; got {elements}")
-    for name, value in (("start_time", start_time), ("length", length), ("side", side), ("density", density), ("modulus", modulus)):
-        if not callable(value) and not value > 0:
-            raise InputError(f"beam: {name} must be positive; got {value}")
-    plain_numbers("beam", damping=damping, friction=friction, radius=radius)
-    if len(damping) != 2 or min(friction, radius, *damping) < 0 or (friction > 0 and not radius > 0):
-        raise InputError(
-            "beam: damping is (α, β), friction a coefficient that asks for a radius, none of them negative; got "
-            f"{tuple(damping)}, {friction} and {radius}"
-        )
-    nodes, spacing = int(elements) + 1, length / int(elements)
+    if friction > 0 and not radius > 0:
+        raise InputError(f"beam: friction acts on the skin, so it asks for a radius; got friction={friction} and radius={radius}")
+    if not (section is None or callable(section) or isinstance(section, Section)):
+        raise InputError(f"beam: section must be a Section, such as Section.circle(0.02), or a function of s; got {section!r}")
+    check_obstacle(obstacle)
+    nodes, spacing = elements + 1, length / elements
     section = Section(side**2, (side**4 / 12, side**4 / 12)) if section is None else section
     masses, stiffness = masses_and_stiffness(nodes - 1, spacing, section, density, modulus, poisson)
     own = any(x is not None for x in (strain, turn, velocity))

@@ -5,7 +5,6 @@ It is the same for a configuration that is shifted or turned as a whole, so that
 """
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,6 +20,7 @@ from carom.spaces.groups import SE3
 from carom.spaces.rotations import join, rotate, split
 from carom.spaces.space import Power
 from carom.system.lumped import LumpedSystem
+from carom.wanted import Counts, NotNegative, Number, Poisson, Positive, Positives, Share, Triples
 
 
 def _parts(q: Any, params: Any, counts: tuple[int, int]) -> list[tuple[Any, Any]]:
@@ -62,18 +62,18 @@ def _system(counts: tuple[int, int], restitution: float, rough: bool = False) ->
 
 @public
 def beam_pair(
-    elements: Sequence[int] = (3, 3),
-    lengths: Sequence[float] = (0.5, 0.5),
-    radii: Sequence[float] = (0.02, 0.02),
-    places: Sequence[Sequence[float]] = ((-0.25, 0.0, 0.0), (0.03, -0.25, 0.06)),
-    turns: Sequence[Sequence[float]] = ((0.0, np.pi / 2, 0.0), (-np.pi / 2, 0.0, 0.0)),
-    velocities: Sequence[Sequence[float]] = ((0.0, 0.0, 0.5), (0.0, 0.0, -0.5)),
-    density: float = 1e3,
-    modulus: float = 1e5,
-    poisson: float = 0.35,
-    gravity: float = 0.0,
-    restitution: float = 1.0,
-    friction: float = 0.0,
+    elements: Counts = (3, 3),
+    lengths: Positives = (0.5, 0.5),
+    radii: Positives = (0.02, 0.02),
+    places: Triples = ((-0.25, 0.0, 0.0), (0.03, -0.25, 0.06)),
+    turns: Triples = ((0.0, np.pi / 2, 0.0), (-np.pi / 2, 0.0, 0.0)),
+    velocities: Triples = ((0.0, 0.0, 0.5), (0.0, 0.0, -0.5)),
+    density: Positive = 1e3,
+    modulus: Positive = 1e5,
+    poisson: Poisson = 0.35,
+    gravity: Number = 0.0,
+    restitution: Share = 1.0,
+    friction: NotNegative = 0.0,
 ) -> Model:
     """Two round, straight beams that collide, by default crosswise: one entry per beam of elements, length, radius, place and
     rotation vector of the first section (whose axis is z before it is turned) and velocity, the last three in space. `friction`
@@ -82,18 +82,13 @@ def beam_pair(
     for name, values in columns.items():
         if len(values) != 2:
             raise InputError(f"beam_pair: {name} has {len(values)} entries; there are two beams")
-    if min(*elements, *lengths, *radii, density, modulus) <= 0 or any(int(n) != n for n in elements) or not friction >= 0:
-        raise InputError(
-            "beam_pair: elements must be positive whole numbers; lengths, radii, density and modulus positive, and friction "
-            "not negative"
-        )
-    made = [masses_and_stiffness(int(n), length / n, Section.circle(radius), density, modulus, poisson)
+    made = [masses_and_stiffness(n, length / n, Section.circle(radius), density, modulus, poisson)
             for n, length, radius in zip(elements, lengths, radii, strict=True)]  # fmt: skip
-    starts = [own_start(int(n) + 1, length / n, 0.0, None, turn, velocity)
+    starts = [own_start(n + 1, length / n, 0.0, None, turn, velocity)
               for n, length, turn, velocity in zip(elements, lengths, turns, velocities, strict=True)]  # fmt: skip
     for (q, _), place in zip(starts, places, strict=True):
         q[:, 4:] += np.asarray(place, float)
-    counts = int(elements[0]) + 1, int(elements[1]) + 1
+    counts = elements[0] + 1, elements[1] + 1
     params = {
         "mass": np.concatenate([masses.reshape(-1) for masses, _ in made]),
         "spacing": np.array([length / n for n, length in zip(elements, lengths, strict=True)]),

@@ -148,18 +148,19 @@ def settle_ends(ends: Sequence[Any], q: np.ndarray, v: np.ndarray) -> np.ndarray
     return np.array(held_at)
 
 
+def check_obstacle(obstacle: Any) -> None:
+    if not (obstacle is None or callable(obstacle) or (isinstance(obstacle, str) and obstacle == "plane")):
+        raise InputError(f"beam: obstacle is 'plane', None or a function of r, t, params, a signed distance; got {obstacle!r}")
+
+
 def beam_contact(extras: BeamExtras) -> list[Contact]:
     """Every node against the obstacle: the plane z = 0, or a signed distance of one's own."""
     if extras.obstacle is None:
         return []
     if extras.obstacle == "plane":
         distance = Named(lambda r: r[2], ("r", "t", "params"), "obstacle")
-    elif callable(extras.obstacle):
-        distance = Named(extras.obstacle, ("r", "t", "params"), "obstacle")
     else:
-        raise InputError(
-            f"beam: obstacle is 'plane', None or a function of r, t, params, a signed distance; got {extras.obstacle!r}"
-        )
+        distance = Named(extras.obstacle, ("r", "t", "params"), "obstacle")
     moves = distance.asks_for("t")
     if moves and extras.rough and extras.obstacle_velocity is None:
         raise InputError(

@@ -12,6 +12,7 @@ import numpy as np
 from carom.calls import public, public_methods
 from carom.errors import InputError
 from carom.results.views import view
+from carom.wanted import Count, Number, Positive, Whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,17 +117,15 @@ class Billiard:
     mass: np.ndarray  #    [n]
     box: np.ndarray  #     [d]
 
-    def solve(self, *, dt: float, num_steps: int = 1) -> BilliardRun:
+    def solve(self, *, dt: Positive, num_steps: Count = 1) -> BilliardRun:
         """All collisions up to num_steps·dt; the grid only says when the states are kept, collisions are exact."""
-        if not (dt > 0 and math.isfinite(dt)) or int(num_steps) != num_steps or num_steps < 1:
-            raise InputError(f"dt must be positive and num_steps a positive whole number; got {dt} and {num_steps}")
         self._check()
         queue = _queue()
         clock = time.perf_counter()
         lone = Billiard(self.name, self.q0[:1], self.v0[:1], self.radius[:1], self.mass[:1], self.box)
         lone._fly(queue, np.zeros(1))  # nothing is done here but compiling
         compiled = time.perf_counter()
-        t = dt * np.arange(int(num_steps) + 1)
+        t = dt * np.arange(num_steps + 1)
         q, v, pairs, walls, impulse = self._fly(queue, t)
         return BilliardRun(t, q, v, pairs, walls, impulse, self, time.perf_counter() - compiled, compiled - clock)
 
@@ -174,21 +173,19 @@ def _queue() -> Any:
 
 
 @public
-def discs(n: int = 100, radius: float = 0.5, filling: float = 0.3, speed: float = 1.0, seed: int = 0) -> Billiard:
+def discs(n: Count = 100, radius: Positive = 0.5, filling: Positive = 0.3, speed: Number = 1.0, seed: Whole = 0) -> Billiard:
     """n equal discs in a square box of which they fill the share `filling`; Gaussian velocities with standard deviation `speed`."""
     return _gas("discs", n, 2, np.pi * radius**2, radius, filling, speed, seed)
 
 
 @public
-def spheres(n: int = 100, radius: float = 0.5, filling: float = 0.2, speed: float = 1.0, seed: int = 0) -> Billiard:
+def spheres(n: Count = 100, radius: Positive = 0.5, filling: Positive = 0.2, speed: Number = 1.0, seed: Whole = 0) -> Billiard:
     """n equal spheres in a cube of which they fill the share `filling`; Gaussian velocities with standard deviation `speed`."""
     return _gas("spheres", n, 3, 4 / 3 * np.pi * radius**3, radius, filling, speed, seed)
 
 
 def _gas(name: str, n: int, dim: int, volume: float, radius: float, filling: float, speed: float, seed: int) -> Billiard:
-    if int(n) != n or n < 1 or not radius > 0 or not filling > 0:
-        raise InputError(f"{name}: n must be a positive whole number, radius and filling positive; got {n}, {radius}, {filling}")
-    n, rng = int(n), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     side = (n * volume / filling) ** (1 / dim)
     rows = math.ceil(round(n ** (1 / dim), 9))
     if side < 2 * radius * rows:

@@ -6,11 +6,11 @@ import numpy as np
 from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import wall
-from carom.errors import InputError
 from carom.methods.timestepping.moreau import MoreauJean
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import Count, NotNegative, Number, Positive, Share
 
 
 def _restitution(params):
@@ -53,14 +53,14 @@ _BLOCK = System(
 
 @public
 def block(
-    mass: float = 1.0,
-    width: float = 1.0,
-    height: float = 0.5,
-    gravity: float = 9.81,
-    slope: float = 0.3,
-    friction: float = 0.4,
-    speed: float = 0.0,
-    restitution: float = 0.0,
+    mass: Positive = 1.0,
+    width: Positive = 1.0,
+    height: Positive = 0.5,
+    gravity: Number = 9.81,
+    slope: Number = 0.3,
+    friction: NotNegative = 0.4,
+    speed: Number = 0.0,
+    restitution: Share = 0.0,
 ) -> Model:
     """A block on an incline, with Coulomb friction at its two feet.
 
@@ -150,12 +150,14 @@ _STACKED = Contact(_stack_gaps, _restitution, friction=_friction, slip=_stack_sl
 
 @public
 def stack(
-    n: int = 10, mass: float = 1.0, size: float = 1.0, gravity: float = 9.81, friction: float = 0.5, restitution: float = 0.0
+    n: Count = 10,
+    mass: Positive = 1.0,
+    size: Positive = 1.0,
+    gravity: Number = 9.81,
+    friction: NotNegative = 0.5,
+    restitution: Share = 0.0,
 ) -> Model:
     """A stack of n square boxes at rest: 2n contacts with friction, more of them than the motion can tell apart."""
-    if int(n) != n or n < 1:
-        raise InputError(f"stack needs at least one box, a whole number; got n={n}")
-    n = int(n)
     names = tuple(f"{name}{i + 1}" for i in range(n) for name in ("x", "y", "theta"))
     return Model(
         name="stack",

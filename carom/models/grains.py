@@ -10,12 +10,15 @@ from carom.bodies.world import World
 from carom.calls import public
 from carom.errors import InputError
 from carom.models.world_model import WorldModel
+from carom.wanted import AtLeastTwo, Count, NotNegative, Positive, Whole
 
 GRAVITY = 9.81
 
 
 @public
-def grain_column(columns: int = 6, rows: int = 10, radius: float = 0.005, friction: float = 0.4, seed: int = 1) -> WorldModel:
+def grain_column(
+    columns: Count = 6, rows: Count = 10, radius: Positive = 0.005, friction: NotNegative = 0.4, seed: Whole = 1
+) -> WorldModel:
     """A column of grains, let go: it collapses into a heap, in the plane. Tall columns run out farther [lube2004].
 
     The grains have radii that differ by a tenth and touch nothing at the start. Walls are not needed: they are let go at time zero.
@@ -50,7 +53,12 @@ def runout(run: WorldRun) -> float:
 
 @public
 def chain_over_peg(
-    left: int = 10, right: int = 14, bends: int = 8, link: float = 0.02, rim: float = 0.003, friction: float = 0.0
+    left: Whole = 10,
+    right: Whole = 14,
+    bends: AtLeastTwo = 8,
+    link: Positive = 0.02,
+    rim: Positive = 0.003,
+    friction: NotNegative = 0.0,
 ) -> WorldModel:
     """A chain of links over a round peg, in the plane: `left` and `right` links hang, and `bends` + 1 lie around the peg.
 

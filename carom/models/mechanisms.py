@@ -11,6 +11,7 @@ from carom.methods.timestepping.moreau import MoreauJean
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import NotNegative, Number, Positive, Share
 
 
 def _restitution(params):
@@ -61,7 +62,11 @@ _CRANK = System(
 
 @public
 def slider_crank(
-    speed: float = 150.0, clearance: float = 0.001, restitution: float = 0.4, friction: float = 0.01, gravity: float = 9.81
+    speed: Number = 150.0,
+    clearance: Positive = 0.001,
+    restitution: Share = 0.4,
+    friction: NotNegative = 0.01,
+    gravity: Number = 9.81,
 ) -> Model:
     """A crank drives a slider through a rod; the slider has `clearance` on each side in its guide and hits it with its corners.
     Lengths, masses and inertias are those of Table 1 of [flores2010]."""
@@ -150,7 +155,7 @@ _BIRD = np.stack(
 
 
 @public
-def woodpecker(restitution: float = 0.5, friction: float = 0.3, gravity: float = 9.81) -> Model:
+def woodpecker(restitution: Share = 0.5, friction: NotNegative = 0.3, gravity: Number = 9.81) -> Model:
     """The woodpecker toy of [glocker1995]: a bird on a spring on a sleeve that jams on its pole. It pecks its way down in a limit
     cycle of sticking, sliding and impacts. `restitution` is that of the beak."""
     return Model(

@@ -61,16 +61,3 @@ class Model:
 def _usual_method() -> VariationalCollision:
     """One for all runs: to make a method takes as long as a short run."""
     return VariationalCollision()
-
-
-def plain_numbers(model: str, **values: Any) -> None:
-    """Are these numbers, or lists of them?"""
-    for name, value in values.items():
-        try:
-            good = np.asarray(value, float).ndim in ((1,) if name == "damping" else (0, 1))
-        except (TypeError, ValueError):
-            good = False
-        if not good:
-            raise InputError(
-                f"{model}: {name} must be {'(α, β)' if name == 'damping' else 'a number, or a list of them'}; got {value!r}"
-            )

@@ -1,7 +1,7 @@
 """Systems that roll, skate or wind: velocity constraints A(q) v = 0, and walls."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +9,10 @@ import numpy as np
 from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, line, plane, wall
-from carom.errors import InputError
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import Function, Number, Positive
 
 # -- the pendulum inside a cylinder --------------------------------------------------------------------------------------
 
@@ -55,22 +55,18 @@ _PENDULUM = _pendulum(_printed_winding, "cylinder")
 
 @public
 def nonholonomic_pendulum(
-    mass: float = 1.0,
-    length: float = 2.0,
-    radius: float = 1.5,
-    gravity: float = 9.8,
-    winding: Callable[[Any], Any] | None = None,
-    wall: str = "cylinder",
+    mass: Positive = 1.0,
+    length: Positive = 2.0,
+    radius: Positive = 1.5,
+    gravity: Number = 9.8,
+    winding: Function | None = None,
+    wall: Literal["cylinder", "printed"] = "cylinder",
 ) -> Model:
     """A spherical pendulum that winds, φ′ = f(θ) θ′, inside a cylinder. θ is measured from the top.
 
     `winding` is f, by default π + cos² θ; with `lambda theta: 0.0` it is a pendulum in a plane. `wall="printed"` is ℓ sin θ ≤ R as
     in the paper, on one side only.
     """
-    if wall not in _CYLINDERS:
-        raise InputError(f"wall must be one of {', '.join(_CYLINDERS)}; got {wall!r}")
-    if winding is not None and not callable(winding):
-        raise InputError(f"winding must be a function of the polar angle; got {winding!r}")
     f = _printed_winding if winding is None else winding
     start = 0.75 * np.pi
     return Model(
@@ -145,13 +141,13 @@ _DISKS = {
 
 @public
 def rolling_disk(
-    mass: float = 1.0,
-    radius: float = 1.0,
-    inertia: float = 0.5,
-    turning: float = 0.25,
-    wall: float = 10.0,
-    rim: str = "physical",
-    side: str = "lagrangian",
+    mass: Positive = 1.0,
+    radius: Positive = 1.0,
+    inertia: Positive = 0.5,
+    turning: Positive = 0.25,
+    wall: Number = 10.0,
+    rim: Literal["physical", "printed"] = "physical",
+    side: Literal["lagrangian", "hamiltonian"] = "lagrangian",
 ) -> Model:
     """A vertical disk that rolls and turns on a floor, and hits a wall at y = `wall`.
 
@@ -159,8 +155,6 @@ def rolling_disk(
     the paper, where the disk passes the wall backwards. `side`: from the "lagrangian" or the "hamiltonian"; both move alike, and
     the second is for `EventDriven`. Between impacts the disk runs on circles; the map at an impact is known in closed form.
     """
-    if (side, rim) not in _DISKS:
-        raise ValueError(f"side is 'lagrangian' or 'hamiltonian', rim 'physical' or 'printed'; got {side!r}, {rim!r}")
     return Model(
         name="rolling_disk",
         about="a disk that rolls and turns on a floor, and hits a wall",
@@ -233,7 +227,12 @@ _SLEIGH = System(_sleigh, [Contact(_channel, name="wall")], space=Euclidean(3, (
 
 @public
 def chaplygin_sleigh(
-    mass: float = 1.0, inertia: float = 0.3, offset: float = 0.3, front: float = 0.8, back: float = 0.4, width: float = 1.0
+    mass: Positive = 1.0,
+    inertia: Positive = 0.3,
+    offset: Number = 0.3,
+    front: Number = 0.8,
+    back: Number = 0.4,
+    width: Positive = 1.0,
 ) -> Model:
     """Chaplygin's sleigh, a body on one skate, between two walls y = ±`width`; its ends hit them.
 
@@ -282,7 +281,7 @@ _PARTICLE = System(_free, [Contact(_box, name="wall")], space=Euclidean(3, ("x",
 
 
 @public
-def nonholonomic_particle(mass: float = 1.0, side: float = 1.0) -> Model:
+def nonholonomic_particle(mass: Positive = 1.0, side: Positive = 1.0) -> Model:
     """A free particle with z′ = y x′ in a cube |x|, |y|, |z| ≤ `side`. Its speed never changes."""
     return Model(
         name="nonholonomic_particle",

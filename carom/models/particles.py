@@ -9,6 +9,7 @@ from carom.drawing import line, wall
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import NotNegative, Number, Positive, Share
 
 
 def _falling(q, v, params):
@@ -24,7 +25,7 @@ _PARTICLE = System(_falling, [Contact(_floor, name="floor")], space=Euclidean(2,
 
 
 @public
-def particle(mass: float = 1.0, gravity: float = 9.81, cubic: float = 0.0, restitution: float = 1.0) -> Model:
+def particle(mass: Positive = 1.0, gravity: Number = 9.81, cubic: Number = 0.0, restitution: Share = 1.0) -> Model:
     """A particle above a floor; V = m(g y + cubic·y³)."""
     system = _PARTICLE
     if restitution != 1.0:
@@ -84,12 +85,12 @@ _CORNER = System(_tilted, [Contact(_wedge_faces, _restitution, name="wall")], sp
 
 @public
 def corner(
-    mass: float = 1.0,
-    gravity: float = 9.81,
-    angle: float = np.pi / 2,
-    height: float = 1.0,
-    offset: float = 0.0,
-    restitution: float = 1.0,
+    mass: Positive = 1.0,
+    gravity: Number = 9.81,
+    angle: Number = np.pi / 2,
+    height: Number = 1.0,
+    offset: Number = 0.0,
+    restitution: Share = 1.0,
 ) -> Model:
     """A particle dropped from `height` into a wedge with opening `angle`; with `offset` 0 it falls into the corner itself.
 
@@ -133,7 +134,7 @@ _DRAG = System(_dropping, [Contact(_floor, _restitution, name="floor")], force=_
 
 
 @public
-def drag(mass: float = 1.0, gravity: float = 9.81, drag: float = 0.05, restitution: float = 0.9) -> Model:
+def drag(mass: Positive = 1.0, gravity: Number = 9.81, drag: NotNegative = 0.05, restitution: Share = 0.9) -> Model:
     """A ball in air (force −drag·|v|v) that loses energy at every bounce; the run ends before it comes to rest.
 
     The bounces of an inelastic ball accumulate at a finite time, near t = 7.3 here; asking for more steps ends with a message.

@@ -9,6 +9,7 @@ from carom.drawing import disk, wall
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import Number, Positive, Share
 
 
 def _restitution(params):
@@ -29,7 +30,12 @@ _PENDULUM = System(_swinging, [Contact(_bob_gap, _restitution, name="wall")], sp
 
 @public
 def pendulum(
-    mass: float = 1.0, length: float = 1.0, gravity: float = 9.81, wall: float = 0.0, angle: float = -1.0, restitution: float = 1.0
+    mass: Positive = 1.0,
+    length: Positive = 1.0,
+    gravity: Number = 9.81,
+    wall: Number = 0.0,
+    angle: Number = -1.0,
+    restitution: Share = 1.0,
 ) -> Model:
     """A pendulum released at rest from `angle` against a wall at x = `wall`; by default it meets the wall at its lowest point."""
     return Model(
@@ -86,13 +92,13 @@ _DOUBLE = System(
 
 @public
 def double_pendulum(
-    mass1: float = 1.0,
-    mass2: float = 1.0,
-    length1: float = 1.0,
-    length2: float = 1.0,
-    gravity: float = 9.81,
-    wall: float = 0.3,
-    restitution: float = 1.0,
+    mass1: Positive = 1.0,
+    mass2: Positive = 1.0,
+    length1: Positive = 1.0,
+    length2: Positive = 1.0,
+    gravity: Number = 9.81,
+    wall: Number = 0.3,
+    restitution: Share = 1.0,
 ) -> Model:
     """Two masses on two links, and a wall at x = `wall` that either of them may hit.
 

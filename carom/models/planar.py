@@ -9,9 +9,11 @@ import numpy as np
 from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, wall
+from carom.errors import InputError
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import Flag, NotNegative, Number, Pairs, Positive, Share
 
 _PLANE = Euclidean(3, ("x", "y", "theta"))
 _FLOOR = wall((0.0, 0.0), (1.0, 0.0))
@@ -40,7 +42,7 @@ def _outline(q, params):
 
 
 @public
-def star(mass: float = 1.0, size: float = 1.0, gravity: float = 9.81, cubic: float = 0.0) -> Model:
+def star(mass: Positive = 1.0, size: Positive = 1.0, gravity: Number = 9.81, cubic: Number = 0.0) -> Model:
     """The four-pointed star of §4.3; its convex hull is a square with sides of length `size`."""
     half = size / 2
     corners = np.array([[half, half], [-half, half], [-half, -half], [half, -half]])
@@ -66,15 +68,29 @@ def _star_outline(q, params):
     return _outline(q, {"corners": outline})
 
 
+def _convex(points: np.ndarray) -> bool:
+    """Do the corners turn one way, and once around?"""
+    if len(points) < 3:
+        return False
+    sides = np.roll(points, -1, axis=0) - points
+    after = np.roll(sides, -1, axis=0)
+    turns = np.arctan2(sides[:, 0] * after[:, 1] - sides[:, 1] * after[:, 0], np.sum(sides * after, axis=1))
+    return bool(
+        np.all(np.any(sides, axis=1)) and np.min(turns * np.sign(turns.sum())) >= 0 and abs(abs(turns.sum()) - 2 * np.pi) < 1e-9
+    )
+
+
 @public
 def polygon(
-    corners: Sequence[Sequence[float]] = ((0.0, 0.0), (1.0, 0.0), (0.3, 0.8)),
-    mass: float = 1.0,
-    inertia: float | None = None,
-    gravity: float = 9.81,
+    corners: Pairs = ((0.0, 0.0), (1.0, 0.0), (0.3, 0.8)),
+    mass: Positive = 1.0,
+    inertia: Positive | None = None,
+    gravity: Number = 9.81,
 ) -> Model:
     """A convex polygon of uniform density (its corners in order, about any origin), bouncing on a floor."""
     points = np.asarray(corners, float)
+    if not _convex(points):
+        raise InputError(f"polygon: corners must be those of a convex polygon with an area, in order around it; got {corners!r}")
     following = np.roll(points, -1, axis=0)
     cross = points[:, 0] * following[:, 1] - points[:, 1] * following[:, 0]
     centre = np.sum((points + following) * cross[:, None], axis=0) / (3 * np.sum(cross))
@@ -112,7 +128,7 @@ _TORQUE_FREE = System(_falling_body, [Contact(_torque_free_gap, name="floor")], 
 
 
 @public
-def ellipse(mass: float = 1.0, a: float = 1.0, b: float = 0.5, gravity: float = 9.8, torque_free: bool = False) -> Model:
+def ellipse(mass: Positive = 1.0, a: Positive = 1.0, b: Positive = 0.5, gravity: Number = 9.8, torque_free: Flag = False) -> Model:
     """A uniform elliptical plate with half axes a, b: one smooth gap.
 
     `torque_free`: an impulse through the centre, p_θ unchanged, instead of one along the normal ∇φ. It keeps the energy but not
@@ -165,12 +181,12 @@ _DISK = System(_rolling, [Contact(_bottom, _restitution, friction=_friction, sli
 
 @public
 def friction_ball(
-    mass: float = 1.0,
-    radius: float = 0.1,
-    gravity: float = 9.81,
-    friction: float = 0.05,
-    restitution: float = 1.0,
-    spin: float = 40.0,
+    mass: Positive = 1.0,
+    radius: Positive = 0.1,
+    gravity: Number = 9.81,
+    friction: NotNegative = 0.05,
+    restitution: Share = 1.0,
+    spin: Number = 40.0,
 ) -> Model:
     """A spinning disk that bounces on a rough floor: each impact trades spin for speed until the contact point no longer slides.
 

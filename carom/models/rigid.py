@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from carom.calls import public
+from carom.calls import floats, public
 from carom.contact.contact import Contact
 from carom.drawing import mesh, plane
 from carom.errors import InputError
@@ -20,6 +20,7 @@ from carom.spaces.groups import SO3
 from carom.spaces.rotations import matrix
 from carom.spaces.space import Euclidean, Product
 from carom.system.lumped import LumpedSystem
+from carom.wanted import Number, Positive, PositiveTriple, Triple, Triples
 
 SPACE = Product(Euclidean(3, ("x", "y", "z")), SO3())
 
@@ -54,28 +55,24 @@ _CUBE = tuple((x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5
 
 @public
 def rigid_body(
-    vertices: Sequence[Sequence[float]] | None = None,
-    half_axes: Sequence[float] = (1.0, 0.7, 0.5),
-    mass: float = 1.0,
+    vertices: Triples | None = None,
+    half_axes: PositiveTriple = (1.0, 0.7, 0.5),
+    mass: Positive = 1.0,
     inertia: Sequence[Any] | None = None,
-    gravity: float = 9.81,
-    cubic: float = 0.0,
-    height: float = 2.0,
-    velocity: Sequence[float] = (0.3, -0.2, 0.0),
-    spin: Sequence[float] = (1.0, 2.0, 0.5),
+    gravity: Number = 9.81,
+    cubic: Number = 0.0,
+    height: Number = 2.0,
+    velocity: Triple = (0.3, -0.2, 0.0),
+    spin: Triple = (1.0, 2.0, 0.5),
 ) -> Model:
     """A rigid body bouncing on the plane z = 0: an ellipsoid with `half_axes`, or the convex hull of `vertices`.
 
     `inertia`: three principal moments, or a symmetric matrix about the centre of mass in the axes of the vertices; without it the
     body is solid and uniform. V = m(g z + cubic·z³). `spin` is the angular velocity in principal axes.
     """
-    if mass <= 0:
-        raise InputError(f"rigid_body: mass must be positive; got {mass}")
     params: dict[str, Any] = {"mass": mass, "gravity": gravity, "cubic": cubic}
     if vertices is None:
         axes = np.asarray(half_axes, float)
-        if axes.shape != (3,) or np.any(axes <= 0):
-            raise InputError(f"rigid_body: half_axes must be three positive numbers; got {half_axes}")
         solid = mass / 5 * np.array([axes[1] ** 2 + axes[2] ** 2, axes[0] ** 2 + axes[2] ** 2, axes[0] ** 2 + axes[1] ** 2])
         moments, turn = _principal(solid if inertia is None else inertia)
         if not np.array_equal(turn, np.eye(3)):
@@ -103,7 +100,7 @@ def rigid_body(
 
 
 @public
-def star_in_space(cubic: float = 0.0) -> Model:
+def star_in_space(cubic: Number = 0.0) -> Model:
     """The star of [fetecau2003, §4.3] as a body in space: its convex hull is a cube with sides of length 1."""
     body = rigid_body(
         vertices=_CUBE,
@@ -118,7 +115,10 @@ def star_in_space(cubic: float = 0.0) -> Model:
 
 def _principal(inertia: Any) -> tuple[np.ndarray, np.ndarray]:
     """Principal moments, and the axes as columns."""
-    tensor = np.asarray(inertia, float)
+    try:
+        tensor = floats(inertia)
+    except (TypeError, ValueError):
+        tensor = np.zeros(0)
     if tensor.shape == (3,):
         moments, axes = tensor, np.eye(3)
     elif tensor.shape == (3, 3) and np.allclose(tensor, tensor.T):
@@ -127,7 +127,7 @@ def _principal(inertia: Any) -> tuple[np.ndarray, np.ndarray]:
         if np.allclose(tensor, np.diag(np.diagonal(tensor))):
             moments, axes = np.diagonal(tensor).copy(), np.eye(3)
     else:
-        raise InputError(f"rigid_body: inertia must be three moments or a symmetric 3 × 3 matrix; got {inertia}")
+        raise InputError(f"rigid_body: inertia must be three moments or a symmetric 3 × 3 matrix; got {inertia!r}")
     if np.any(moments <= 0) or np.any(2 * np.max(moments) > np.sum(moments) * (1 + 1e-9)):
         raise InputError(
             f"rigid_body: no body has the moments of inertia {moments}: each is positive and at most the sum of the others"

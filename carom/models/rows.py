@@ -6,10 +6,10 @@ import numpy as np
 from carom.calls import public
 from carom.contact.contact import Contact
 from carom.drawing import disk, wall
-from carom.errors import InputError
 from carom.models.model import Model
 from carom.spaces.space import Euclidean
 from carom.system.system import System
+from carom.wanted import AtLeastTwo, NotNegative, Number, Positive, Share
 
 
 def _free(v, params):
@@ -30,7 +30,12 @@ _PAIRS = Contact(_neighbours, _restitution, name="pair")
 
 @public
 def cradle(
-    n: int = 3, mass: float = 1.0, radius: float = 0.5, speed: float = 1.0, spacing: float = 0.0, restitution: float = 1.0
+    n: AtLeastTwo = 3,
+    mass: Positive = 1.0,
+    radius: Positive = 0.5,
+    speed: Number = 1.0,
+    spacing: NotNegative = 0.0,
+    restitution: Share = 1.0,
 ) -> Model:
     """A row of n touching balls at rest, hit from the left by the first of them: several contacts act in one instant.
 
@@ -42,9 +47,6 @@ def cradle(
     Both keep momentum and energy. With `spacing` > 0 the balls do not touch, impacts follow one another, and the outcome is
     (0, 0, 1) for both laws.
     """
-    if int(n) != n or n < 2:
-        raise InputError(f"cradle needs at least two balls, a whole number; got n={n}")
-    n = int(n)
     approach = 2 * radius + np.concatenate([[radius], np.full(n - 2, spacing)])  # from ball to ball; the first keeps a distance
     return Model(
         name="cradle",
@@ -98,12 +100,12 @@ _PISTON = System(
 
 @public
 def piston(
-    mass: float = 1.0,
-    length: float = 1.0,
-    speed: float = 0.0,
-    amplitude: float = 0.05,
-    frequency: float = 3.0,
-    restitution: float = 1.0,
+    mass: Positive = 1.0,
+    length: Positive = 1.0,
+    speed: Number = 0.0,
+    amplitude: NotNegative = 0.05,
+    frequency: NotNegative = 3.0,
+    restitution: Share = 1.0,
 ) -> Model:
     """The Fermi–Ulam accelerator: a ball between a fixed wall at 0 and a wall at length + speed·t + amplitude·sin(frequency·t).
 

@@ -8,13 +8,19 @@ from carom.bodies.world import World
 from carom.calls import public
 from carom.errors import InputError
 from carom.models.world_model import WorldModel
+from carom.wanted import Count, Flag, NotNegative, Number, Positive, Share, Whole
 
 GRAVITY = 9.81
 
 
 @public
 def dice(
-    count: int = 3, size: float = 0.016, friction: float = 0.3, restitution: float = 0.4, speed: float = 0.8, seed: int = 1
+    count: Count = 3,
+    size: Positive = 0.016,
+    friction: NotNegative = 0.3,
+    restitution: Share = 0.4,
+    speed: Number = 0.8,
+    seed: Whole = 1,
 ) -> WorldModel:
     """Dice thrown on a table: cubes of ivory that tumble, slide and come to rest, exactly, each on one of its faces."""
     if count < 1:
@@ -48,7 +54,12 @@ def face_up(turn: np.ndarray) -> tuple[int, float]:
 
 @public
 def dominoes(
-    count: int = 10, height: float = 0.048, spacing: float = 0.4, friction: float = 0.25, push: float = 3.0, flat: bool = False
+    count: Count = 10,
+    height: Positive = 0.048,
+    spacing: NotNegative = 0.4,
+    friction: NotNegative = 0.25,
+    push: Number = 3.0,
+    flat: Flag = False,
 ) -> WorldModel:
     """A row of dominoes, the first one pushed: a wave of falling runs along it.
 
@@ -101,7 +112,7 @@ CARD, WIDTH, RIM = 0.088, 0.062, 0.001  # length and width between the corners, 
 
 
 @public
-def card_house(storeys: int = 2, lean: float = 0.35, friction: float = 0.35) -> WorldModel:
+def card_house(storeys: Count = 2, lean: Number = 0.35, friction: NotNegative = 0.35) -> WorldModel:
     """A house of cards in space: pairs of cards that lean on each other, a long flat card between two storeys.
 
     A pair stands iff friction reaches `card_threshold(lean)`, about tan(lean)/2; a house that stands does not move at all.
@@ -149,7 +160,7 @@ def card_threshold(lean: float) -> float:
 
 
 @public
-def arch(voussoirs: int = 9, thickness: float = 0.25, radius: float = 1.0, friction: float = 0.6) -> WorldModel:
+def arch(voussoirs: Count = 9, thickness: Positive = 0.25, radius: Positive = 1.0, friction: NotNegative = 0.6) -> WorldModel:
     """A half circle of wedge stones without mortar, in the plane. `thickness` is that of the ring, relative to its mean radius.
 
     It stands iff there are forces in all joints that balance the weights and lie in the cones of friction: `arch_threshold` finds

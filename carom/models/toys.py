@@ -9,13 +9,16 @@ from carom.bodies.world import World
 from carom.calls import public
 from carom.errors import InputError
 from carom.models.world_model import WorldModel
+from carom.wanted import AtLeastTwo, Count, NotNegative, Number, Positive, PositiveTriple
 
 GRAVITY = 9.81
 UP = np.array([0.0, 0.0, 1.0])
 
 
 @public
-def newtons_cradle(balls: int = 5, lifted: int = 1, angle: float = 0.5, radius: float = 0.01, string: float = 0.12) -> WorldModel:
+def newtons_cradle(
+    balls: AtLeastTwo = 5, lifted: Count = 1, angle: Number = 0.5, radius: Positive = 0.01, string: Positive = 0.12
+) -> WorldModel:
     """Newton's cradle in space: elastic balls that touch, each on two strings; `lifted` of them are let go at an angle.
 
     As many leave at the other end, and rise as high. The strings are rods without mass that end in the middle of the balls.
@@ -47,7 +50,11 @@ def newtons_cradle(balls: int = 5, lifted: int = 1, angle: float = 0.5, radius: 
 
 @public
 def rattleback(
-    spin: float = -5.0, skew: float = 0.0873, rock: float = 0.05, half_axes: tuple = (0.2, 0.04, 0.03), friction: float = 1.0
+    spin: Number = -5.0,
+    skew: Number = 0.0873,
+    rock: Number = 0.05,
+    half_axes: PositiveTriple = (0.2, 0.04, 0.03),
+    friction: NotNegative = 1.0,
 ) -> WorldModel:
     """A rattleback: an ellipsoid whose axes of inertia are turned by `skew` about the vertical against those of its shape.
 
@@ -67,7 +74,7 @@ def rattleback(
 
 
 @public
-def tippe_top(spin: float = 200.0, tilt: float = 0.3, radius: float = 0.02, friction: float = 0.4) -> WorldModel:
+def tippe_top(spin: Number = 200.0, tilt: Number = 0.3, radius: Positive = 0.02, friction: NotNegative = 0.4) -> WorldModel:
     """A tippe top: a ball whose centre of mass lies below its middle. Spun fast about the vertical it slides, rises and turns over.
 
     Friction at the point of contact keeps Jellett's integral, the angular momentum along the line from the centre of mass to the
@@ -103,7 +110,7 @@ def jellett(run: WorldRun, radius: float) -> np.ndarray:
 
 
 @public
-def euler_disk(tilt: float = 0.3, radius: float = 0.0375, thickness: float = 0.006, loss: float = 1e-3) -> WorldModel:
+def euler_disk(tilt: Number = 0.3, radius: Positive = 0.0375, thickness: Positive = 0.006, loss: NotNegative = 1e-3) -> WorldModel:
     """Euler's disk: a heavy disc that rolls on its rim, ever flatter and ever faster, and stops abruptly.
 
     A disc that rolls in a steady circle with its centre at rest turns about the vertical at Ω² = 4g / (R sin α), and its energy is

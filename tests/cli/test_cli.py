@@ -146,7 +146,7 @@ def test_impacts_end_a_run_and_too_few_are_noted():
         ([*RUN, "--set", "gravity=heavy"], "is not a number"),
         ([*RUN, "--set", "gravity=[1, 2]"], "is not a number"),
         ([*RUN, "--set", "gravity"], "name=value"),
-        (["run", "cradle", "--set", "n=1"], "at least two balls"),
+        (["run", "cradle", "--set", "n=1"], "a whole number of at least 2"),
         (["run", "star", "--rule", "trapezoid"], "did you mean 'trapezoidal'"),
         (["run", "star", "--method", "moreaux"], "did you mean 'moreau'"),
         (["sweep", "star", "--vary", "mass=1,2", "--out", "x.zarr", "--method", "moreaux"], "did you mean 'moreau'"),

@@ -39,7 +39,7 @@ def test_its_parameters_are_shown():
         ([*DICE, "--rule", "left"], "goes with models"),
         ([*DICE, "--impacts", "3"], "goes with models"),
         ([*DICE, "--set", "sides=7"], "has no parameter 'sides'"),
-        ([*DICE[:-1], "count=0"], "at least one"),
+        ([*DICE[:-1], "count=0"], "a positive whole number"),
         ([*DICE, "--live", "--checkpoint", "x.zarr"], "not with --checkpoint"),
         (["sweep", "dice", "--vary", "count=1,2", "--out", "x.zarr"], "world of bodies"),
         (["play", "dcie"], "did you mean 'dice'"),

@@ -159,9 +159,9 @@ def test_the_balance_is_symplectic_and_the_reflection_is_not():
         ({"ends": ("free", "loose")}, "'free', 'fixed' or a function of t"),
         ({"ends": ("fixed", "free"), "wall": 1, "gaps": (0.1, 0.1)}, "left end must be free"),
         ({"wall": lambda t: 0.0, "gaps": (0.1, 0.1)}, "integrator=1"),
-        ({"friction": -1.0}, "none of them negative"),
+        ({"friction": -1.0}, "a number that is not negative"),
         ({"densities": (lambda s: s - 1.0, 1.0)}, "not positive and finite"),
-        ({"section": (1.0, -1.0)}, "must be positive"),
+        ({"section": (1.0, -1.0)}, "section must be a positive"),
     ],
 )
 def test_bad_bars_are_refused(changes, message):

@@ -267,13 +267,13 @@ def test_a_bar_of_100_000_elements_runs():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"gaps": (-0.1,)}, "gaps must not be negative"),
+        ({"gaps": (-0.1,)}, "gaps must be a list of numbers that are not negative"),
         ({"gaps": (0.1, 0.1)}, "have 1 gaps"),
         ({"densities": (1.0,)}, "one per bar"),
         ({"elements": (50, 0)}, "positive whole numbers"),
         ({"integrator": 3}, "integrator must be 1"),
         ({"tip": 0.5}, "tip must lie"),
-        ({"moduli": (1.0, -1.0)}, "must be positive"),
+        ({"moduli": (1.0, -1.0)}, "must be a list of positive numbers"),
     ],
 )
 def test_bad_bars_are_refused(changes, message):

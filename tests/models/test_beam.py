@@ -202,7 +202,7 @@ def test_other_numbers_of_elements(elements, dt):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [({"elements": 0}, "positive whole number"), ({"side": -1.0}, "side must be positive")]
+    ("arguments", "message"), [({"elements": 0}, "positive whole number"), ({"side": -1.0}, "side must be a positive number")]
 )
 def test_bad_beams_are_refused(arguments, message):
     with pytest.raises(carom.InputError, match=message):

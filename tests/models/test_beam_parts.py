@@ -235,7 +235,7 @@ def test_two_beams_that_hit_keep_all_six_momenta():
         ({"obstacle": "sea"}, "signed distance"),
         ({"obstacle": lambda r, t: r[2] - t, "friction": 0.1, "radius": 0.01}, "friction on an obstacle that moves"),
         ({"section": lambda s: Section.circle(0.1 - s)}, "radius above that of its hole"),
-        ({"damping": (-1.0, 0.0)}, "none of them negative"),
+        ({"damping": (-1.0, 0.0)}, "numbers that are not negative"),
         ({"friction": 0.1}, "asks for a radius"),
     ],
 )

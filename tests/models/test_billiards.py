@@ -98,7 +98,7 @@ def test_bad_input_is_refused():
         _two([[1, 1], [1.8, 1]], [[0, 0], [0, 0]]).solve(dt=1.0)
     with pytest.raises(carom.InputError, match="radius must be finite"):
         _two([[1, 1], [3, 1]], [[0, 0], [0, 0]], radius=(0.5,)).solve(dt=1.0)
-    with pytest.raises(carom.InputError, match="dt must be positive"):
+    with pytest.raises(carom.InputError, match="dt must be a positive number"):
         discs(4).solve(dt=0.0)
 
 

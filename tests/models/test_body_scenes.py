@@ -29,7 +29,7 @@ def test_every_scene_can_be_built_and_starts(name):
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: models.dice(0), "at least one"),
+        (lambda: models.dice(0), "a positive whole number"),
         (lambda: models.dominoes(1), "at least two"),
         (lambda: models.card_house(lean=2.0), "lean"),
         (lambda: models.arch(2), "three stones"),

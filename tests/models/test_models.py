@@ -155,7 +155,7 @@ def test_a_double_pendulum_stays_on_its_side_of_the_wall():
 def test_a_misspelt_parameter_is_an_error_with_a_suggestion():
     with pytest.raises(carom.InputError, match="did you mean 'gravity'"):
         models.star().solve(params={"gravty": 1.0})
-    with pytest.raises(carom.InputError, match="at least two balls"):
+    with pytest.raises(carom.InputError, match="a whole number of at least 2"):
         models.cradle(1)
 
 

@@ -93,12 +93,13 @@ def test_inertia_of_convex_hulls():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mass": 0.0}, "mass must be positive"),
-        ({"half_axes": (1.0, -1.0, 1.0)}, "three positive numbers"),
+        ({"mass": 0.0}, "mass must be a positive number"),
+        ({"half_axes": (1.0, -1.0, 1.0)}, "a list of 3 positive numbers"),
         ({"inertia": (1.0, 1.0, 3.0)}, "no body has the moments"),
         ({"inertia": (1.0, 1.0)}, "three moments or a symmetric"),
         ({"vertices": [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]}, "lie in a plane"),
-        ({"vertices": [(0, 0), (1, 0)]}, "four points in space"),
+        ({"vertices": [(0, 0), (1, 0)]}, "rows of 3 finite numbers"),
+        ({"vertices": [(0, 0, 0), (1, 0, 0)]}, "four points in space"),
     ],
 )
 def test_bad_bodies_are_refused(arguments, message):
