@@ -8,6 +8,7 @@ import functools
 import inspect
 import sys
 import types
+import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -23,6 +24,10 @@ WANTED = {
     "Solution": "must be a run, as carom.solve and carom.load return it",
     "Method": "must be one of carom's, such as carom.VariationalCollision()",
     "Rule": "must be a carom rule such as carom.Trapezoidal()",
+    "Space": "must be a carom.Euclidean, SO3, SE3 or a product of them",
+    "Controller": "must be a carom.Controller(rule, every=…)",
+    "Chain": "must be a carom.Chain(space, nodes, element)",
+    "Supports": "must be carom.Supports(held, …)",
 }
 # What is given instead, often enough: (wanted, given).
 INSTEAD = {
@@ -89,8 +94,8 @@ def public_methods(owner: Owner) -> Owner:
 def answering(function: Callable[..., Any], name: str, hidden: int) -> Callable[..., Any]:
     """`hidden`: how many of the first parameters nobody writes: self."""
     signature = inspect.signature(function)
-    written = list(signature.parameters.values())[hidden:]
-    kinds = {entry.name: entry.annotation for entry in written if _is_noun(entry.annotation)}
+    written = [e for e in list(signature.parameters.values())[hidden:] if e.kind not in (e.VAR_POSITIONAL, e.VAR_KEYWORD)]
+    kinds = {entry.name: found for entry in written if (found := _noun(entry.annotation))}
     told = {entry.name: found for entry in written if (found := wanted(entry.annotation))}
     fits = _quickly(signature)
 
@@ -103,8 +108,8 @@ def answering(function: Callable[..., Any], name: str, hidden: int) -> Callable[
             except TypeError:
                 raise InputError(_misfit(signature, name, hidden, args, options)) from None
             given = bound.arguments
-        for key, kind in kinds.items():
-            if key in given:
+        for key, (kind, none_too) in kinds.items():
+            if key in given and not (none_too and given[key] is None):
                 must_be(kind, given[key], key)
         if not told:
             return function(*args, **options)
@@ -144,8 +149,13 @@ def check_options_of(name: str, options: Iterable[str], known: Iterable[str]) ->
             raise InputError(f"{name} has no option {key!r}: it takes {listed}{nearest(key, known)}")
 
 
-def _is_noun(annotation: Any) -> bool:
-    return inspect.isclass(annotation) and annotation.__name__ in WANTED and annotation.__module__.startswith("carom.")
+def _noun(annotation: Any) -> tuple[type, bool] | None:
+    """One of `WANTED` that an annotation asks for, and whether None will do too."""
+    options = [option for option in typing.get_args(annotation) or (annotation,) if option is not type(None)]
+    kind = options[0] if len(options) == 1 else None
+    if inspect.isclass(kind) and kind.__name__ in WANTED and kind.__module__.startswith("carom."):
+        return kind, type(None) in typing.get_args(annotation)
+    return None
 
 
 def _misfit(signature: inspect.Signature, name: str, hidden: int, args: tuple[Any, ...], options: dict[str, Any]) -> str:

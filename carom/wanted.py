@@ -54,6 +54,15 @@ class _Flag(Wanted):
         return bool(value)
 
 
+class _Text(Wanted):
+    words = "a text"
+
+    def fitting(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise TypeError
+        return value
+
+
 class _OneOf(Wanted):
     def __init__(self, choices: tuple[str, ...]):
         self.choices = choices
@@ -79,6 +88,7 @@ class _Numbers(Wanted):
     depth: int = 0  #        1: a list of such numbers, 2: a list of lists, all of one length
     length: int | None = None  #  of the innermost lists
     functions: bool = False  #     do functions stand in for numbers?
+    endless: bool = False  #       is infinity one, too?
     alone: bool = False  #         does one stand for a list of them?
     names: str = ""  #             of the entries of a list
 
@@ -100,6 +110,8 @@ class _Numbers(Wanted):
         elif not self.whole:
             many, one = f"finite {many}", f"a finite {kind}"
         each = f"{self.length} " if self.length else ""
+        if self.endless:
+            one = f"{one}, or infinity"
         if self.functions:
             one, many = f"{one} or a function", f"{many} or functions"
         text = (one, f"a list of {each}{many}", f"a list of rows of {each}{many}")[self.depth]
@@ -127,8 +139,9 @@ class _Numbers(Wanted):
         if isinstance(value, (str, bytes, bool, complex)) or kind not in "iuf" or getattr(value, "ndim", 0):
             raise TypeError
         number = _python(value, self.whole)
+        endless = self.endless and number == math.inf
         inside = self.low <= number <= self.high if self.ends else self.low < number < self.high
-        if (self.whole and number != value) or not inside or not math.isfinite(number):
+        if (self.whole and number != value) or not (endless or (inside and math.isfinite(number))):
             raise ValueError
         return number
 
@@ -140,6 +153,13 @@ def _python(value: Any, whole: bool) -> float:
 def _traced(value: Any) -> bool:
     """Is it JAX's, without a value? Asked without JAX."""
     return any(kind.__name__ == "Tracer" for kind in type(value).__mro__)
+
+
+def one_of(value: Any, known: Iterable[Any], name: str) -> None:
+    """Is this one of the choices that there are?"""
+    known = list(known)
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{name} must be one of {', '.join(known)}; got {value!r}")
 
 
 def wanted(annotation: Any) -> tuple[Wanted, bool] | None:
@@ -157,19 +177,24 @@ def wanted(annotation: Any) -> tuple[Wanted, bool] | None:
 
 
 Function = Annotated[Callable[..., Any], _Function()]
+Text = Annotated[str, _Text()]
 Flag = Annotated[bool, _Flag()]
 Number = Annotated[float, _Numbers()]
 Positive = Annotated[float, _Numbers(0, ends=False)]
+PositiveOrInfinite = Annotated[float, _Numbers(0, ends=False, endless=True)]
 NotNegative = Annotated[float, _Numbers(0)]
 Share = Annotated[float, _Numbers(0, 1)]
 Poisson = Annotated[float, _Numbers(-1, 0.5, ends=False)]
 Whole = Annotated[int, _Numbers(0, whole=True)]
 Count = Annotated[int, _Numbers(1, whole=True)]
+Dimension = Annotated[int, _Numbers(1, 1e8, whole=True)]  # each has a name: more would not fit into memory
+Steps = Annotated[int, _Numbers(1, 1e9, whole=True)]  # counted in 32 bits
 AtLeastTwo = Annotated[int, _Numbers(2, whole=True)]
 
 Numbers = Annotated[Sequence[float], _Numbers(depth=1)]
 Positives = Annotated[Sequence[float], _Numbers(0, ends=False, depth=1)]
 NotNegatives = Annotated[Sequence[float], _Numbers(0, depth=1)]
+Indices = Annotated[Sequence[int], _Numbers(whole=True, depth=1)]
 Counts = Annotated[Sequence[int], _Numbers(1, whole=True, depth=1)]
 Damping = Annotated[Sequence[float], _Numbers(0, depth=1, length=2, names="(α, β)")]
 Triple = Annotated[Sequence[float], _Numbers(depth=1, length=3)]

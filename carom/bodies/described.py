@@ -23,7 +23,7 @@ def number(value: Any, what: str) -> float:
 
 def check_run(dt: Any, num_steps: Any, save_every: Any, tolerance: Any, places: dict[str, Any], every: Any) -> None:
     """What a world is asked to run."""
-    if np.ndim(dt) or not number(dt, "dt, the length of all steps,") > 0:
+    if isinstance(dt, list | tuple) or getattr(dt, "ndim", 0) or not number(dt, "dt, the length of all steps,") > 0:
         raise InputError(f"dt must be positive, and one number for all steps; got {dt!r}")
     whole(num_steps, "num_steps")
     whole(save_every, "save_every", of=" of steps")

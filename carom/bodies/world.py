@@ -18,7 +18,7 @@ from carom.bodies.march import march
 from carom.bodies.materials import MaterialSpec, material_spec
 from carom.bodies.run import Settings, WorldRun
 from carom.bodies.scene import FIXED, FREE, PRESCRIBED, Scene, State, accelerations
-from carom.bodies.shapes.shape import Mass, Placed, Shape, said_orientation, vector
+from carom.bodies.shapes.shape import Mass, Placed, Shape, numbers, said_orientation, vector
 from carom.bodies.stiffness import refuse_stiff
 from carom.bodies.world_checkpoint import surviving
 from carom.calls import public, public_methods
@@ -27,6 +27,7 @@ from carom.errors import InputError
 from carom.results.views import view
 from carom.running.options import whole
 from carom.system.system import System
+from carom.wanted import Flag, Text, one_of
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class World:
     dim: int = field(default=3, init=False)
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.gravity)
+        shape = numbers(self.gravity).shape
         if shape not in ((2,), (3,)):
             raise InputError(f"gravity needs two numbers (a world in the plane) or three (in space); got {self.gravity!r}")
         self.dim = shape[0]
@@ -222,8 +223,8 @@ class World:
         stiffness: float | None = None,
         damping: float | None = None,
         rest: float | None = None,
-        collide: bool = False,
-        name: str | None = None,
+        collide: Flag = False,
+        name: Text | None = None,
     ) -> str:
         """Join body a to body b, or to space where one of them is None, as they stand at the start.
 
@@ -235,8 +236,7 @@ class World:
           `friction`; a spring, `stiffness`, `damping` and `rest`.
         - `collide`: whether the two also collide with each other.
         """
-        if kind not in KINDS:
-            raise InputError(f"a joint is one of {', '.join(KINDS)}; got {kind!r}")
+        one_of(kind, KINDS, "the kind of a joint")
         name = name or f"{kind} {len(self.joints)}"
         if kind in ("hinge", "slider") and b is None:
             a, b = b, a  # the coordinate of a body against space is that of the body, on whichever side space was named
@@ -267,7 +267,7 @@ class World:
         k, c = number(stiffness, "the stiffness of a spring"), number(damping, "the damping of a spring")
         if k < 0 or c < 0:
             raise InputError(f"stiffness and damping must not be negative; got {stiffness!r} and {damping!r}")
-        if np.ndim(at) == 0 or len(at) != 2:
+        if not isinstance(at, list | tuple | np.ndarray) or len(at) != 2:
             raise InputError(f"a spring needs at=, two points in space, one on each body; got {at!r}")
         if length is not None and not number(length, "the length of a spring") >= 0:
             raise InputError(f"the length of a spring must not be negative; got {length!r}")
@@ -294,7 +294,7 @@ class World:
                 return body.index
             raise InputError(f"{body.name!r} belongs to another world")
         names = [spec.name for spec in self.bodies]
-        if body in names:
+        if isinstance(body, str) and body in names:
             return names.index(body)
         raise InputError(f"there is no body {body!r}; there are {', '.join(map(repr, names)) or 'none yet'}")
 
@@ -331,7 +331,7 @@ class World:
         *,
         tolerance: float = 1e-10,
         save_every: int = 1,
-        progress: bool | None = None,
+        progress: Flag | None = None,
         path: str | Path | None = None,
         checkpoint: str | Path | None = None,
         every: int | None = None,

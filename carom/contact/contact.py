@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from carom.calls import public, real
 from carom.errors import InputError
 from carom.named import Named
+from carom.wanted import one_of
 
 LAWS = ("newton", "poisson")
 ELASTIC = 1.0  # what a restitution is that nobody gave
@@ -86,8 +87,7 @@ class Contact(eqx.Module):
         self.gap = Named(gap, known, "gap")
         self.name = name if name is not None else _function_name(gap)
         where = f"contact {self.name!r}" if self.name else "contact"
-        if law not in LAWS:
-            raise InputError(f"{where}: law must be one of {', '.join(LAWS)}; got {law!r}")
+        one_of(law, LAWS, f"{where}: law")
         self.law = law
         if departure is not None and restitution is not ELASTIC:
             raise InputError(f"{where}: departure= says what restitution= would say: pass one of the two")

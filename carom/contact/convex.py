@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from carom.calls import public
+from carom.calls import floats, public
 from carom.errors import InputError
 
 FLAT = 1e-10  # of the size of a body: corners within this of a plane lie on it
@@ -33,8 +33,8 @@ class Convex:
 
     def __init__(self, corners: Any):
         try:
-            points = np.asarray(corners, float)
-        except (TypeError, ValueError) as error:
+            points = floats(corners)
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"corners must be points in the plane or in space, [k, 2] or [k, 3]; got {corners!r}") from error
         if points.ndim != 2 or points.shape[1] not in (2, 3) or not np.all(np.isfinite(points)):
             raise InputError(f"corners must be points in the plane or in space, [k, 2] or [k, 3]; got shape {points.shape}")
@@ -62,6 +62,7 @@ def rotation(turn: Any) -> Float[Array, "d d"]:
     return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
 
 
+@public
 def separations(one: Convex, at_one: tuple[Any, Any], other: Convex, at_other: tuple[Any, Any]) -> Float[Array, " faces"]:
     """(1): one entry for each plane that may separate two bodies, each at a place (x, angle or rotation matrix).
 
@@ -69,6 +70,9 @@ def separations(one: Convex, at_one: tuple[Any, Any], other: Convex, at_other: t
 
         Contact(lambda q: separations(square, (q[:2], q[2]), kite, (q[3:5], q[5])), obstacle=True)
     """
+    for name, body in {"one": one, "other": other}.items():
+        if not isinstance(body, Convex):
+            raise InputError(f"separations: {name} must be a carom.Convex; got {body!r}")
     if one.corners.shape[1] != other.corners.shape[1]:
         raise InputError("one of the bodies is in the plane, the other in space")
     first, second = one.placed(*at_one), other.placed(*at_other)

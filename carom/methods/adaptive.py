@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from carom.calls import public
+from carom.calls import public, real
 from carom.errors import InputError
 from carom.methods.loop import step_in_chart
 from carom.methods.method import ImpactTable, Method, Parts, State, StepEnd, StepRecord, StepStart
@@ -118,7 +118,11 @@ class Adaptive(Method):
         if method.own_lengths is not None:
             raise InputError(f"Adaptive does not choose the steps of {type(method).__name__}: {method.own_lengths}")
         for name, value in {"rtol": rtol, "atol": rtol if atol is None else atol}.items():
-            if np.ndim(value) or not np.issubdtype(np.asarray(value).dtype, np.number) or not 0 <= float(value) < 1:
+            try:
+                good = np.ndim(value) == 0 and 0 <= real(value) < 1
+            except (TypeError, ValueError):
+                good = False
+            if not good:
                 raise InputError(f"{name} must be a small positive number; got {value!r}")
         if atol is None and float(rtol) == 0:
             raise InputError("rtol = 0 needs an atol of its own, such as Adaptive(method, rtol=0, atol=1e-8)")

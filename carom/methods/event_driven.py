@@ -28,6 +28,7 @@ from carom.methods.status import (
 )
 from carom.methods.variational.flow import Flow
 from carom.system.mechanics import Mechanics
+from carom.wanted import Count, Positive, PositiveOrInfinite, one_of
 from carom.xla.trees import choose, write_row
 
 IDLES = 16  #       impacts in a row without a true flight between them
@@ -91,23 +92,18 @@ class EventDriven(Method):
     def __init__(
         self,
         solver: diffrax.AbstractAdaptiveSolver | None = None,
-        rtol: float = 1e-10,
-        atol: float = 1e-12,
+        rtol: Positive = 1e-10,
+        atol: Positive = 1e-12,
         simultaneous: str = "reflections",
         *,
-        max_step: float = float("inf"),
-        max_impacts_per_step: int | None = None,
-        max_solver_steps: int = 100_000,
+        max_step: PositiveOrInfinite = float("inf"),
+        max_impacts_per_step: Count | None = None,
+        max_solver_steps: Count = 100_000,
     ):
         solver = diffrax.Dopri8(scan_kind="lax") if solver is None else solver
         if not isinstance(solver, diffrax.AbstractAdaptiveSolver) or not isinstance(solver.term_structure, type):
             raise InputError(f"solver must be a diffrax solver of one term with an error estimate, such as Tsit5(); got {solver!r}")
-        if not (rtol > 0 and atol > 0 and max_step > 0):
-            raise InputError(f"rtol, atol and max_step must be positive; got {rtol}, {atol}, {max_step}")
-        if simultaneous not in SIMULTANEOUS:
-            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
-        if (max_impacts_per_step is not None and max_impacts_per_step < 1) or max_solver_steps < 1:
-            raise InputError("max_impacts_per_step and max_solver_steps must be at least 1")
+        one_of(simultaneous, SIMULTANEOUS, "simultaneous")
         self.solver, self.simultaneous = _with_tolerances(solver, rtol, atol), simultaneous
         self.rtol, self.atol, self.max_step = (jnp.asarray(x, float) for x in (rtol, atol, max_step))
         self.max_impacts_per_step, self.max_solver_steps = max_impacts_per_step, max_solver_steps

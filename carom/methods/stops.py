@@ -12,6 +12,7 @@ from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 from carom.system.system import System
+from carom.wanted import Text, one_of
 
 OF_A_SYSTEM = ("q", "v", "t", "params")
 DIRECTIONS = {"rising": 1, "falling": -1, "either": 0}
@@ -36,10 +37,9 @@ class Stop(eqx.Module):
     direction: int = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
-    def __init__(self, function: Callable[..., Any], direction: str = "either", name: str = ""):
+    def __init__(self, function: Callable[..., Any], direction: str = "either", name: Text = ""):
         self.function = Named(function, (*OF_A_SYSTEM, "now"), "stop")
-        if direction not in DIRECTIONS:
-            raise InputError(f"direction must be one of {', '.join(DIRECTIONS)}; got {direction!r}")
+        one_of(direction, DIRECTIONS, "direction")
         own = getattr(function, "__name__", "")
         self.direction, self.name = DIRECTIONS[direction], name or ("" if own == "<lambda>" else own) or "stop"
 

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from carom.calls import public
-from carom.errors import InputError
 from carom.spaces import cayley_matrices as one_body
 from carom.spaces.rotations import (
     add,
@@ -35,14 +34,14 @@ from carom.spaces.rotations import (
     unrotate,
 )
 from carom.spaces.space import Drift, Space
+from carom.wanted import one_of
 from carom.xla.kernel import once
 
 RETRACTIONS = ("cayley", "exponential")
 
 
 def _known(retraction: str) -> str:
-    if retraction not in RETRACTIONS:
-        raise InputError(f"retraction must be one of {', '.join(RETRACTIONS)}; got {retraction!r}")
+    one_of(retraction, RETRACTIONS, "retraction")
     return retraction
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from carom.calls import public
 from carom.errors import InputError
+from carom.wanted import Dimension
 
 
 class Drift(NamedTuple):
@@ -130,14 +131,12 @@ class Euclidean(Space):
 
     def __init__(
         self,
-        dim: int,
+        dim: Dimension,
         names: tuple[str, ...] | list[str] | None = None,
         units: str | tuple[str, ...] | list[str] = "",
         time: str = "",
         energy: str = "",
     ):
-        if not isinstance(dim, int) or dim < 1:
-            raise InputError(f"a space needs at least one dimension, a whole number; got {dim!r}")
         names = tuple(f"q{i}" for i in range(dim)) if names is None else names
         names = tuple(names) if isinstance(names, str) and len(names) == dim else names  # "xy": a letter for each
         if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
@@ -225,9 +224,7 @@ class Power(Space):
     size: int = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, space: Space, count: int):
-        if not isinstance(space, Space) or not isinstance(count, int) or count < 1:
-            raise InputError(f"a power needs a space and a positive number of nodes; got {space!r} and {count!r}")
+    def __init__(self, space: Space, count: Dimension):
         self.space, self.count = space, count
         self.dim, self.size = count * space.dim, count * space.size
         self.names = tuple(f"{name}{i}" for i in range(count) for name in space.names)

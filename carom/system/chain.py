@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from carom.calls import public
-from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
+from carom.wanted import AtLeastTwo
 
 
 @public
@@ -30,9 +30,7 @@ class Chain(eqx.Module):
     element: Named
     load: Named | None
 
-    def __init__(self, space: Space, nodes: int, element: Callable[..., Any], load: Callable[..., Any] | None = None):
-        if not isinstance(space, Space) or not isinstance(nodes, int) or nodes < 2:
-            raise InputError(f"a chain needs the space of a node and at least two of them; got {space!r} and {nodes!r}")
+    def __init__(self, space: Space, nodes: AtLeastTwo, element: Callable[..., Any], load: Callable[..., Any] | None = None):
         self.space, self.nodes = space, nodes
         self.element = Named(element, ("left", "right", "index", "params"), "element")
         self.load = None if load is None else Named(load, ("q", "index", "params"), "load")

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
+from carom.wanted import Count, Positive, Steps
 
 KNOWN = ("q", "v", "t", "memory", "params")
 
@@ -49,23 +50,17 @@ class Controller(eqx.Module):
         rule: Callable[..., Any],
         memory: Any = (),
         *,
-        every: int | None = None,
-        period: float | None = None,
-        commands: int = 1,
+        every: Steps | None = None,
+        period: Positive | None = None,
+        commands: Count = 1,
     ):
         self.rule = Named(rule, KNOWN, "controller")
         self.memory = jax.tree_util.tree_map_with_path(_number, memory)
         if (every is None) == (period is None):
             raise InputError("a controller is sampled every so many steps, or with a period: pass every= or period=")
-        if every is not None and not (np.ndim(every) == 0 and every == int(every) and every >= 1):
-            raise InputError(f"every must be a positive whole number of steps between two samples; got {every!r}")
-        if period is not None and not (np.ndim(period) == 0 and 0 < float(period) < np.inf):
-            raise InputError(f"period must be a positive time between two samples; got {period!r}")
-        if not (isinstance(commands, (int, np.integer)) and commands >= 1):
-            raise InputError(f"commands must be a positive whole number, the length of u; got {commands!r}")
-        self.every = None if every is None else jnp.asarray(int(every), jnp.int32)
+        self.every = None if every is None else jnp.asarray(every, jnp.int32)
         self.period = None if period is None else jnp.asarray(period, float)
-        self.commands = int(commands)
+        self.commands = commands
 
     def on_grid(self, dt: Any) -> "Controller":
         """The same, with `every` counted in steps of dt."""
@@ -125,7 +120,7 @@ class Controller(eqx.Module):
 def _number(path: Any, leaf: Any) -> Array:
     try:
         array = jnp.asarray(leaf, float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         where = f"memory{jax.tree_util.keystr(path)}"
         raise InputError(f"{where} of the controller must be a number or an array; got {leaf!r}") from error
     return array

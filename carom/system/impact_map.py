@@ -13,6 +13,7 @@ from carom.contact.laws import SIMULTANEOUS
 from carom.errors import InputError
 from carom.named import frozen, traced_in
 from carom.system.system import System
+from carom.wanted import one_of
 
 
 @public
@@ -35,8 +36,7 @@ def impact_map(
     call for a system, and found again at the next.
     """
     q, p, t = jnp.asarray(q, float), jnp.asarray(p, float), jnp.asarray(t, float)
-    if simultaneous not in SIMULTANEOUS:
-        raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+    one_of(simultaneous, SIMULTANEOUS, "simultaneous")
     m = system.bind(params, q.shape[0])
     if m.contacts.num_contacts == 0:
         raise InputError("this system has no contacts")

@@ -11,9 +11,6 @@ discrete Lagrangian; what they do to the body is the force −F of its elements 
     E_start = E + ½ h F(q)·Q̇(t),        E_end = E − ½ h F(q₁)·Q̇(t + h).                                           (2)
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,6 +21,7 @@ from carom.calls import public
 from carom.errors import InputError
 from carom.named import Named
 from carom.spaces.space import Space
+from carom.wanted import Function, Indices
 
 
 @public
@@ -39,8 +37,8 @@ class Supports(eqx.Module):
     moved: tuple[int, ...] = eqx.field(static=True)
     motion: Named | None
 
-    def __init__(self, held: Sequence[int], moved: Sequence[int] = (), motion: Callable[..., Any] | None = None):
-        self.held, self.moved = (tuple(sorted({int(i) for i in which})) for which in (held, moved))
+    def __init__(self, held: Indices, moved: Indices = (), motion: Function | None = None):
+        self.held, self.moved = (tuple(sorted(set(which))) for which in (held, moved))
         if bool(self.moved) != (motion is not None):
             raise InputError(
                 "a support that moves takes both moved=, the coordinates, and motion=, their places as a function of t"

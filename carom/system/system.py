@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from carom.calls import public
+from carom.calls import floats, public
 from carom.closures.per_object import per_object
 from carom.contact.contact import Contact, contacts_of
 from carom.contact.joint import Joint, joints_of
@@ -18,6 +20,19 @@ from carom.system.controller import Controller
 from carom.system.functions import Functions
 from carom.system.hamiltonian import HamiltonianMechanics
 from carom.system.mechanics import LagrangianMechanics, Mechanics
+
+
+def _directions(massless: Any) -> Float[Array, "r n"]:
+    try:
+        rows = jnp.atleast_2d(jnp.asarray(massless if isinstance(massless, jax.Array) else floats(massless)))
+        good = rows.ndim == 2 and rows.size > 0
+        if good and not isinstance(rows, jax.core.Tracer):
+            good = bool(np.isfinite(rows).all() and np.any(rows, axis=1).all())
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise InputError(f"massless must be finite directions other than zero, one per row, such as [[0, 1]]; got {massless!r}")
+    return rows
 
 
 @public
@@ -73,15 +88,13 @@ class System(eqx.Module):
         self.lagrangian = None if lagrangian is None else Named(lagrangian, known, "lagrangian")
         self.hamiltonian = None if hamiltonian is None else Named(hamiltonian, ("q", "p", "t", "params"), "hamiltonian")
         self.constraints = None if constraints is None else Named(constraints, ("q", "t", "params"), "constraints")
-        self.massless = None if massless is None else jnp.atleast_2d(jnp.asarray(massless, float))
+        self.massless = None if massless is None else _directions(massless)
         self.contacts = contacts_of(contacts)
         if len({contact.law for contact in self.contacts}) > 1:
             raise InputError("all contacts of a system follow one law of impact, 'newton' or 'poisson'; here are both")
         self.force = None if force is None else Named(force, (*known, "u"), "force")
         self.controller, self.command = controller, None
         self._check_controller()
-        if space is not None and not isinstance(space, Space):
-            raise InputError(f"space must be a carom.Euclidean, SO3, SE3 or a product of them; got {space!r}")
         self.space = space
         self.joints = joints_of(joints)
         if self.hamiltonian is not None and self.joints:
@@ -90,8 +103,6 @@ class System(eqx.Module):
             )
 
     def _check_controller(self) -> None:
-        if self.controller is not None and not isinstance(self.controller, Controller):
-            raise InputError(f"controller must be a carom.Controller(rule, every=…); got {self.controller!r}")
         asks = self.force is not None and self.force.asks_for("u")
         if asks and self.controller is None:
             raise InputError("the force asks for 'u', the command of a controller: pass controller=carom.Controller(rule, every=…)")

@@ -194,8 +194,8 @@ def test_bad_controllers_are_refused_with_a_sentence():
     good = lambda q, memory: (q[0], memory)  # noqa: E731
     rows = [
         (lambda: carom.Controller(good), "every= or period="),
-        (lambda: carom.Controller(good, every=0), "positive whole number"),
-        (lambda: carom.Controller(good, period=-1.0), "positive time"),
+        (lambda: carom.Controller(good, every=0), "every must be a whole number between 1 and"),
+        (lambda: carom.Controller(good, period=-1.0), "period must be a positive number"),
         (lambda: carom.Controller(good, every=1, commands=0), "commands"),
         (lambda: carom.Controller(good, memory={"a": "b"}, every=1), r"memory\['a'\]"),
         (lambda: carom.Controller(lambda x: x, every=1), "asks for 'x'"),

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.shapes.mesh_files import read_mesh
-from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope, size, vector
+from carom.bodies.shapes.shape import Mass, Polytope, Shape, numbers, polytope, size, vector
 from carom.calls import public
 from carom.errors import InputError
+from carom.wanted import Number
 
 
 @public
@@ -19,7 +20,7 @@ class HalfSpace(Shape):
     """All points x with normal · x ≤ offset: a floor, a wall, an incline."""
 
     normal: Any = (0, 0, 1)
-    offset: float = 0.0
+    offset: Number = 0.0
 
     fixed_only = True
 
@@ -28,10 +29,7 @@ class HalfSpace(Shape):
         length = float(np.linalg.norm(normal))
         if length == 0:
             raise InputError(f"{self._name()}: the normal must not be zero")
-        if not np.isfinite(self.offset):
-            raise InputError(f"{self._name()}: the offset must be a finite number; got {self.offset!r}")
         object.__setattr__(self, "normal", normal / length)
-        object.__setattr__(self, "offset", float(self.offset))
 
     @property
     def mass(self) -> Mass:
@@ -48,7 +46,7 @@ class HalfPlane(HalfSpace):
 
     dim = 2
 
-    def __init__(self, normal: Any = (0, 1), offset: float = 0.0):
+    def __init__(self, normal: Any = (0, 1), offset: Number = 0.0):
         super().__init__(normal, offset)
 
 
@@ -91,7 +89,7 @@ class TriangleMesh(Shape):
 
     def __post_init__(self) -> None:
         read = isinstance(self.points, (str, Path))
-        points, triangles = read_mesh(self.points) if read else (np.asarray(self.points, float), np.asarray(self.triangles))
+        points, triangles = read_mesh(self.points) if read else (numbers(self.points), _whole(self.triangles))
         if points.ndim != 2 or points.shape[1] != 3 or not np.all(np.isfinite(points)):
             raise InputError(f"TriangleMesh: the points must be finite numbers [k, 3]; got an array of shape {points.shape}")
         if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
@@ -117,6 +115,14 @@ class TriangleMesh(Shape):
         return float(np.max(np.linalg.norm(self.points, axis=1)))
 
 
+def _whole(value: Any) -> np.ndarray:
+    """An array, of whatever kind; an empty one where it is none."""
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return np.zeros(0)
+
+
 def triangle(corners: np.ndarray, number: int) -> Polytope:
     """A flat polytope with two faces."""
     n = np.cross(corners[1] - corners[0], corners[2] - corners[0])
@@ -140,7 +146,7 @@ class HeightField(Shape):
     fixed_only = True
 
     def __post_init__(self) -> None:
-        z = np.asarray(self.heights, float)
+        z = numbers(self.heights)
         if z.ndim != 2 or min(z.shape) < 2 or not np.all(np.isfinite(z)):
             raise InputError(
                 f"HeightField: the heights must be finite numbers [nx, ny], two each way at least; got shape {z.shape}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.shapes.mesh_files import read_mesh, refuse_open
-from carom.bodies.shapes.shape import Mass, Polytope, Shape, polytope
+from carom.bodies.shapes.shape import Mass, Polytope, Shape, numbers, polytope
 from carom.bodies.shapes.solid import mass_of_triangles
 from carom.calls import public
 from carom.errors import InputError
@@ -55,7 +55,7 @@ def hull(points: Any, what: str) -> tuple[Polytope, Mass]:
     """The convex hull of points with its faces, edges, and mass; refused where it has no volume."""
     from scipy.spatial import ConvexHull, QhullError
 
-    cloud = np.asarray(points, float)
+    cloud = numbers(points)
     if cloud.ndim != 2 or cloud.shape[1] != 3 or not np.all(np.isfinite(cloud)):
         raise InputError(f"{what}: the points must be finite numbers [k, 3]; got an array of shape {cloud.shape}")
     middle = cloud.mean(axis=0) if len(cloud) else np.zeros(3)

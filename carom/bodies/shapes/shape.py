@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
-from carom.calls import floats, real
+from carom.calls import floats, public, real
 from carom.errors import InputError
 
 
@@ -119,6 +119,7 @@ class Shape(ABC):
         return type(self).__name__
 
 
+@public
 @dataclass(frozen=True)
 class Placed:
     """A shape with its place in the frame of the body."""
@@ -130,6 +131,8 @@ class Placed:
     turn: np.ndarray = field(init=False, repr=False)  #   [4]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shape, Shape):
+            raise InputError(f"Placed: the shape must be one of carom.shapes, such as Sphere(0.1); got {self.shape!r}")
         turn = quaternions.from_user(self.orientation, self.shape.dim)
         if turn is None:
             raise InputError(

@@ -18,6 +18,7 @@ from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
 from carom.system.contacts_as_rows import STICKING
 from carom.system.contacts_in_step import Near, near_contacts
+from carom.wanted import one_of
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20
@@ -66,8 +67,7 @@ class MoreauJean(Timestepping):
             inside = False
         if not inside:
             raise InputError(f"theta must lie in [0, 1]; got {theta!r}")
-        if simultaneous not in SIMULTANEOUS:
-            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
+        one_of(simultaneous, SIMULTANEOUS, "simultaneous")
         self.theta, self.simultaneous = jnp.asarray(theta, float), simultaneous
 
     @property

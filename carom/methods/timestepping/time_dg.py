@@ -1,7 +1,7 @@
 """Time-discontinuous Galerkin methods: high order between impacts, impacts at the ends of steps."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,9 +23,9 @@ from carom.numerics.linalg import matvec, solve
 from carom.numerics.newton import polish, polish_root
 from carom.numerics.quadrature import clenshaw_curtis, gauss, integrals, lagrange_basis
 from carom.system.contacts_in_step import Near, near_contacts
+from carom.wanted import Flag, one_of
 from carom.xla.kernel import once, sealed
 
-SIDES = ("-", "+")
 WEIGHTINGS = ("reduced", "full")
 STAGE_ITERATIONS = 100
 IMPACT_ITERATIONS = 12
@@ -86,11 +86,17 @@ def tableaus(degrees: tuple[int, ...], side: str, weighting: str, number) -> tup
 
 def _degree(given: Any) -> int | tuple[int, ...]:
     """One degree, or one for each step."""
-    listed = np.ndim(given) > 0
+    listed = isinstance(given, Iterable) and not isinstance(given, str) and getattr(given, "ndim", 1) > 0
     several, lowest = (list(given) if listed else [given]), 1 if listed else 0
     for degree in several:
-        if isinstance(degree, str) or int(degree) != degree or not lowest <= degree <= 12:
-            raise InputError(f"degree must be a whole number from {lowest} to 12{', in each step' if listed else ''}; got {degree}")
+        try:
+            good = not isinstance(degree, str) and np.ndim(degree) == 0 and int(degree) == degree and lowest <= degree <= 12
+        except (TypeError, ValueError, OverflowError):
+            good = False
+        if not good:
+            raise InputError(
+                f"degree must be a whole number from {lowest} to 12{', in each step' if listed else ''}; got {degree!r}"
+            )
     if not several:
         raise InputError("degree is an empty list: give the degree of each step, or one for all")
     return tuple(int(degree) for degree in several) if listed else int(given)
@@ -149,19 +155,15 @@ class TimeDG(Timestepping):
     def __init__(
         self,
         degree: int | Sequence[int] = 1,
-        side: str = "-",
+        side: Literal["-", "+"] = "-",
         *,
         simultaneous: str = "impulse",
-        printed: bool = False,
+        printed: Flag = False,
         weighting: str = "reduced",
     ):
         chosen = _degree(degree)
-        if side not in SIDES:
-            raise InputError(f"side must be '-' or '+'; got {side!r}")
-        if simultaneous not in SIMULTANEOUS:
-            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
-        if weighting not in WEIGHTINGS:
-            raise InputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}")
+        one_of(simultaneous, SIMULTANEOUS, "simultaneous")
+        one_of(weighting, WEIGHTINGS, "weighting")
         if printed and (chosen, side, simultaneous) != (1, "-", "impulse"):
             raise InputError("printed=True is Algorithm 3.4, of degree 1 and side '-', with one impulse on all contacts")
         self.degree, self.side, self.simultaneous = chosen, side, simultaneous

@@ -20,6 +20,7 @@ from carom.methods.variational.rules import DIRECTIONS, Composition, Rule, Trape
 from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
+from carom.wanted import Count, one_of
 from carom.xla.kernel import sealed
 from carom.xla.programs import WRITTEN_OUT, ask_for
 from carom.xla.structure import operations
@@ -83,24 +84,16 @@ class VariationalCollision(Method):
         *,
         simultaneous: str = "reflections",
         direction: str = "symmetric",
-        max_impacts_per_step: int | None = None,
+        max_impacts_per_step: Count | None = None,
         elastic: str = "balance",
         crossing: str = "free",
     ):
         rule = Composition(Trapezoidal(), 4) if rule is None else rule  # pyright: ignore[reportCallIssue]
-        if not isinstance(rule, Rule):
-            raise InputError(f"rule must be a carom rule such as carom.Trapezoidal(); got {rule!r}")
-        if simultaneous not in SIMULTANEOUS:
-            raise InputError(f"simultaneous must be one of {', '.join(SIMULTANEOUS)}; got {simultaneous!r}")
-        if direction not in DIRECTIONS:
-            raise InputError(f"direction must be one of {', '.join(DIRECTIONS)}; got {direction!r}")
-        if max_impacts_per_step is not None and max_impacts_per_step < 1:
-            raise InputError(f"max_impacts_per_step must be at least 1; got {max_impacts_per_step}")
-        if elastic not in ("balance", "reflection"):
-            raise InputError(f"elastic must be balance or reflection; got {elastic!r}")
+        one_of(simultaneous, SIMULTANEOUS, "simultaneous")
+        one_of(direction, DIRECTIONS, "direction")
+        one_of(elastic, ("balance", "reflection"), "elastic")
         self.rule, self.simultaneous, self.direction = rule, simultaneous, direction
-        if crossing not in interfaces.CROSSINGS:
-            raise InputError(f"crossing must be one of {', '.join(interfaces.CROSSINGS)}; got {crossing!r}")
+        one_of(crossing, interfaces.CROSSINGS, "crossing")
         self.max_impacts_per_step, self.elastic, self.crossing = max_impacts_per_step, elastic, crossing
 
     # -- declarations --------------------------------------------------------------------------------------------------------

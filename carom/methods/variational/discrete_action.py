@@ -31,6 +31,7 @@ class Legendre(NamedTuple):
     energy_end: Float[Array, ""]
 
 
+@public
 class DiscreteLagrangian:
     """L_d(q0, q1, h, t=0): a pure function that can be jitted, mapped and differentiated twice."""
 

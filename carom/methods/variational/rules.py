@@ -51,6 +51,7 @@ from carom.named import Named
 from carom.numerics.newton import implicit_root
 from carom.numerics.quadrature import gauss, integrals
 from carom.system.mechanics import Mechanics
+from carom.wanted import Count, Share
 
 DIRECTIONS = {"forward": 0.0, "symmetric": 0.5, "backward": 1.0}  # where in the interval a constraint is looked at: q̄ of (6)
 
@@ -179,9 +180,7 @@ class Gamma(_TableauRule):
     order: int = eqx.field(static=True)
     symmetric: bool = eqx.field(static=True)
 
-    def __init__(self, gamma: float):
-        if not 0.0 <= gamma <= 1.0:
-            raise InputError(f"Gamma: γ must lie in [0, 1]; got {gamma}")
+    def __init__(self, gamma: Share):
         self.gamma, self.symmetric = float(gamma), gamma == 0.5
         self.order = 2 if self.symmetric else 1
 
@@ -222,10 +221,8 @@ class Galerkin(_TableauRule):
     symmetric = True
     moves_on_groups = False
 
-    def __init__(self, stages: int):
-        if stages < 1:
-            raise InputError(f"Galerkin needs at least one stage; got {stages}")
-        self.stages, self.order = int(stages), 2 * int(stages)
+    def __init__(self, stages: Count):
+        self.stages, self.order = stages, 2 * stages
 
     def tableau(self) -> Tableau:
         nodes, weights = gauss(self.stages)
@@ -269,14 +266,14 @@ class Composition(Rule):
     symmetric = goes_back = of_parts = True
 
     def __init__(self, base: Rule, order: int = 4):
-        if order not in _COMPOSITIONS:
-            raise InputError(f"Composition: order must be one of {', '.join(map(str, _COMPOSITIONS))}; got {order}")
+        if not np.isscalar(order) or order not in _COMPOSITIONS:
+            raise InputError(f"Composition: order must be one of {', '.join(map(str, _COMPOSITIONS))}; got {order!r}")
         if not (base.symmetric and base.order == 2):
             raise InputError(
                 f"Composition needs a symmetric rule of order 2 (Trapezoidal, Midpoint, Galerkin(1)); "
                 f"{type(base).__name__} has order {base.order}" + ("" if base.symmetric else " and is not symmetric")
             )
-        self.base, self.order = base, order
+        self.base, self.order = base, int(order)
 
     @property
     def steps_nodes(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
