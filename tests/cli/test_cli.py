@@ -151,7 +151,7 @@ def test_impacts_end_a_run_and_too_few_are_noted():
         (["run", "star", "--method", "moreaux"], "did you mean 'moreau'"),
         (["sweep", "star", "--vary", "mass=1,2", "--out", "x.zarr", "--method", "moreaux"], "did you mean 'moreau'"),
         (["run", "star", "--rule", "gamma"], "gamma:0.3"),
-        (["run", "star", "--rule", "gamma:2"], "must lie in [0, 1]"),
+        (["run", "star", "--rule", "gamma:2"], "a number between 0 and 1"),
         (["run", "star", "--rule", "galerkin:x"], "galerkin:x: 'x' is not a whole number"),
         (["run", "star", "--rule", "composition:5"], "4, 6, 8"),
         (["run", "star", "--rule", "composition:4:left"], "symmetric"),
