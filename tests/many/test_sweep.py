@@ -79,7 +79,7 @@ def test_samples_and_measures_of_ones_own(tmp_path):
 def test_what_fails_is_recorded_where_it_failed():
     data = carom.sweep("drag", {"restitution": [0.9, 0.1, 2.0]}, workers=0, method=LEFT, num_steps=900)
     assert data.status.values.tolist() == ["ok", "too_many_impacts", "refused"]
-    assert "coming to rest" in data.message.values[1] and "must lie in [0, 1]" in data.message.values[2]
+    assert "coming to rest" in data.message.values[1] and "a number between 0 and 1" in data.message.values[2]
     assert np.isnan(data.t_end.values[2]) and 0 < data.t_end.values[1] < data.t_end.values[0]
 
 

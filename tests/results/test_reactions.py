@@ -56,7 +56,7 @@ def test_a_pendulum_that_does_not_wind_is_a_pendulum():
     one_sided = carom.models.nonholonomic_pendulum(wall="printed").solve(TRAPEZOIDAL, dt=0.01, num_steps=400)
     assert np.min(1.5 + 2.0 * np.sin(one_sided.q[:, 0])) < 0 <= np.min(1.5 - 2.0 * np.sin(one_sided.q[:, 0])) + 1e-12
     assert np.abs(one_sided.q[:100, 0] - flat.q[:100, 0]).max() > 0.01  # control: winding has inertia, and changes θ
-    with pytest.raises(carom.InputError, match="wall must be one of"):
+    with pytest.raises(carom.InputError, match="wall must be 'cylinder' or 'printed'"):
         carom.models.nonholonomic_pendulum(wall="left")
 
 
