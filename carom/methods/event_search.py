@@ -89,7 +89,7 @@ def first_contact(method: Any, mechanics: Mechanics, now: Any, flight: Flight) -
     below zero if it falls at the first and rises at the second. Whether and when it does is then asked of the solver itself.
     """
     h, k = flight.end.length, mechanics.contacts.num_contacts
-    gaps, rates = _approach(mechanics, now.q, now.p, now.t)
+    gaps, rates = mechanics.approach(now.q, now.p, now.t)
     width = mechanics.gap_rounding(now.q, mechanics.velocity(now.q, now.p, now.t), now.t, h)
     touching = gaps <= width
     # A contact that is being left may start a rounding inside: rising it is open from there, falling from about zero again.
@@ -129,7 +129,7 @@ def _look_around(method: Any, mechanics: Mechanics, now: Any, flight: Flight):
     # One by one in a kernel, which cannot hold the product of two matrices that all of them together are.
     states = jax.lax.map(path.evaluate, times[1:-1]) if for_this_kernel() else jax.vmap(path.evaluate)(times[1:-1])
     states = jnp.concatenate([states[:, : 2 * n], jnp.concatenate([flight.end.q, flight.end.p])[None]])
-    gaps, rates = jax.vmap(lambda y, s: _approach(mechanics, y[:n], y[n:], now.t + s))(states, times[1:])
+    gaps, rates = jax.vmap(lambda y, s: mechanics.approach(y[:n], y[n:], now.t + s))(states, times[1:])
     return times, gaps, rates
 
 
@@ -176,7 +176,3 @@ class _Search(NamedTuple):
     hit: Bool[Array, ""]  #        there is such a place
     done: Bool[Array, ""]
     tries: Int[Array, ""]
-
-
-def _approach(mechanics: Mechanics, q, p, t):
-    return mechanics.contacts.approach(q, mechanics.velocity(q, p, t), t)

@@ -42,13 +42,15 @@ class Grid(NamedTuple):
     first: Int[Array, ""]  #        how many steps lie between the start and the first of these
     limit: Int[Array, ""]  #        how many steps
     max_impacts: Int[Array, ""]  #  how many impacts: the step that reaches them is the last
-    length: int  #                  room for so many steps
+    length: int  #                  room for the states of so many steps
     rows: int  #                    room for so many impacts
     contact_rows: int = sys.maxsize  # room for so many rows of contacts that take part in a step
     number: Any = None  #           the number of the first step in its run, where that is not `first`
     armed: Any = True  #            do stops end the loop?
     times: Any = None  #            [length + 2] instants, where steps are of different length; beyond the last step, any
     brief: bool = False  #          so few steps that what is faster has to be quick to compile, too
+    reserve: int | None = None  #   rows of the table that have to be free for a step to be begun; by default what the method says
+    every: Any = None  #            of long states: the state of every so many-th step is kept, counted as `first` is
 
     def time(self, start: State, step) -> Float[Array, ""]:
         """When the step with this number, counted from `first`, begins. Never add up times: a run would depend on how it is cut."""
@@ -57,6 +59,14 @@ class Grid(NamedTuple):
     def length_of(self, step) -> Float[Array, ""]:
         """How long the step with this number, counted from `first`, is."""
         return self.dt if self.times is None else self.times[step + 1] - self.times[step]
+
+    def row_of(self, step) -> Int[Array, ""]:
+        """Where the state after the step with this number, counted from `first`, is written. What is not kept goes to the last
+        two rows in turns: a step that is not taken leaves the state that it starts from where it is."""
+        if self.every is None:
+            return step
+        after = self.first + step + 1
+        return jnp.where(after % self.every == 0, after // self.every - self.first // self.every - 1, self.length + 1 + step % 2)
 
     def number_of(self, step) -> Int[Array, ""]:
         """Its number in the run."""
@@ -69,7 +79,7 @@ class Chunk(NamedTuple):
     state: State
     steps: Int[Array, ""]  #            how many were taken
     status: Int[Array, ""]
-    states: Float[Array, "rows 2n+c"]  # q, p and the controller's row after each step; rows beyond `steps` are scratch
+    states: Float[Array, "rows 2n+c"]  # q, p and the controller's row after each step that is kept; what follows is scratch
     impacts: ImpactTable
     num_impacts: Int[Array, ""]
     record: StepRecord | None  #        of timestepping methods: contact forces, and what dense output needs
@@ -110,7 +120,7 @@ def advance(
     one_kernel = kernel and "one kernel" in method.offers
     out = single_kernel(run, arrays) if one_kernel else run(jnp.zeros(()), arrays)
     n, end = start.q.shape[0], start.q.shape[0] + start.p.shape[0]
-    final = jnp.where(out.steps > 0, out.history[out.steps - 1], jnp.concatenate([start.q, start.p, start.control]))
+    final = jnp.where(out.steps > 0, out.history[grid.row_of(out.steps - 1)], jnp.concatenate([start.q, start.p, start.control]))
     state = State(grid.time(start, out.steps), final[:n], final[n:end], final[end:])
     return Chunk(state, out.steps, out.status, out.history, out.table, out.num_impacts, out.record, out.parts)
 
@@ -140,7 +150,7 @@ def _advance(method: Method, system: System, params: Any, start: State, grid: Gr
     n, dim = start.q.shape[0], start.p.shape[0]
     loop = _Loop(method, system, params, start, grid, stops)
     faces = loop.mechanics.contacts.num_faces
-    reserve = min(method.impacts_reserved, grid.rows)
+    reserve = min(method.impacts_reserved, grid.rows) if grid.reserve is None else grid.reserve
 
     def unfinished(run: _Run):
         room = run.num_impacts + (reserve if faces else 0) <= grid.rows
@@ -209,14 +219,14 @@ class _Loop:
             end = glide(q, p, self.time(steps), self.grid.length_of(steps), seen, run.memory)
             after, stopped = self._watched(signs, end.q, end.p, steps + 1)
             clear = end.clear if stopped is None else end.clear & ~stopped
-            history = write_row(history, steps, jnp.concatenate([end.q, end.p, run.control]))
+            history = self.written(history, steps, end.q, end.p, run.control)
             return clear, steps + 1, (end.q, end.p, after), end.sight, history, signs if long else (q, p, signs)
 
         now, sights = (run.q, run.p, run.signs), sight(run.q, run.p, self.time(run.steps))
         begin = (jnp.asarray(True), run.steps, now, sights, run.history, run.signs if long else now)
         clear, steps, now, _, history, before = jax.lax.while_loop(proceed, step, begin)
         if long:
-            kept = jax.lax.dynamic_index_in_dim(history, jnp.maximum(steps - 2, 0), keepdims=False)
+            kept = jax.lax.dynamic_index_in_dim(history, self.grid.row_of(jnp.maximum(steps - 2, 0)), keepdims=False)
             q, p = jnp.split(kept[: run.q.shape[0] + run.p.shape[0]], (run.q.shape[0],))
             before = (*choose(steps - 1 > run.steps, (q, p), (run.q, run.p)), before)
         q, p, signs = choose(clear, now, before)
@@ -235,7 +245,7 @@ class _Loop:
         signs, stopped = self._watched(run.signs, end.q, end.p, run.steps + 1)
         status = end.status if stopped is None else jnp.where((end.status == OK) & stopped, STOPPED, end.status)
         kept = asked & (status == OK)
-        history = write_row(run.history, run.steps, jnp.concatenate([end.q, end.p, run.control]))
+        history = self.written(run.history, run.steps, end.q, end.p, run.control)
         record = None if run.record is None else write_row(run.record, run.steps, end.record)
         # What a step that is not taken wrote into the table does not count.
         void = (status == TABLE_FULL) | (status == CONTACTS_FULL) | (status == STOPPED)
@@ -243,6 +253,18 @@ class _Loop:
         q, p, memory, signs = choose(kept, (end.q, end.p, end.memory, signs), (run.q, run.p, run.memory, run.signs))
         status = jnp.where(asked, status, run.status).astype(jnp.int32)
         return _Run(run.steps + kept, q, p, run.control, signs, history, end.table, num_impacts, status, memory, record)
+
+    def written(self, history, step, *parts):
+        """The history with the state after this step. A long one is written piece by piece: joined before, it would be gathered
+        number by number."""
+        row = self.grid.row_of(step)
+        if parts[0].shape[0] < LONG_STATE:
+            return write_row(history, row, jnp.concatenate(parts))
+        at = 0
+        for part in parts:
+            history = jax.lax.dynamic_update_slice(history, part[None], (row, jnp.asarray(at, row.dtype))) if part.size else history
+            at += part.shape[0]
+        return history
 
     def _watched(self, before, q, p, step) -> tuple[Any, Any]:
         """The signs of the stops after a step, and whether one of them ends the loop; None where there are none."""
@@ -263,7 +285,7 @@ def _beginning(loop: _Loop, good) -> _Run:
         p=start.p,
         control=start.control,
         signs=loop.watch.signs(start.q, start.p, t),
-        history=jnp.zeros((grid.length + 1, n + dim + start.control.shape[0]), start.q.dtype),
+        history=jnp.zeros((grid.length + (1 if grid.every is None else 3), n + dim + start.control.shape[0]), start.q.dtype),
         table=ImpactTable.empty(grid.rows, n, mechanics.contacts.num_faces, dim),
         num_impacts=jnp.zeros((), jnp.int32),
         status=jnp.where(good, OK, NOT_FINITE).astype(jnp.int32),

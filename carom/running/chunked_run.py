@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.kept.counted_program import Program
-from carom.methods.loop import Chunk, Grid, advance
+from carom.methods.loop import LONG_STATE, Chunk, Grid, advance
 from carom.methods.method import Method, State
 from carom.methods.status import CONTACT_UNSOLVED, CONTACTS_FULL, NOT_CONVERGED, NOT_FINITE, OK, STOPPED, TABLE_FULL
 from carom.methods.stops import Stop, Watch
@@ -29,6 +29,7 @@ SHORTER_CHUNKS = (1 << 12, 1 << 15)
 # Numbers in the states of a chunk: buffers beyond 32 MiB would be fresh memory, page by page, in every chunk.
 LARGEST_CHUNK = 1 << 20
 FEWEST = 8  # steps of a chunk, however large: what a chunk costs beside them is that of several steps
+LONGEST_WAIT = 1 << 25  # numbers that the steps of a chunk go through, where few of them are kept: some tenths of a second
 CONTACT_ROWS = SMALL  # of contacts that take part in a step, to begin with: as many as fit into a kernel
 ROWS = 2048  # impacts per chunk; a chunk ends early when its table is full, and the next one goes on
 
@@ -68,7 +69,10 @@ class March:
         self.max_impacts = np.iinfo(np.int32).max if asked.max_impacts is None else int(asked.max_impacts)
         room = max(1, LARGEST_CHUNK // (8 * problem.q0.size))  # a row holds three states
         self.rows, self.contact_rows = min(ROWS, room) + min(method.impacts_reserved, 2 * room), _contact_rows(problem)
+        self.reserve = min(method.impacts_reserved, room)
         self.length = _chunk_length(self.total, problem.q0.size * (1 + len(method.nodes)))
+        self.thins = problem.q0.size >= LONG_STATE  # only what `stride` asks for is kept
+        self.steps = max(self.length, FEWEST, LONGEST_WAIT // problem.q0.size) if self.thins and self.stride > 1 else self.length
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
         self.records: list[Any] = []
@@ -111,12 +115,15 @@ class March:
         times = None if self.asked.instants is None else self.asked.instants[self.done :]
         return self._arguments(limit, self.since[1], self.step, self.done - self.since[0], True, times)
 
-    def _arguments(self, limit: int, t: float, step: float, first: int, armed: bool, times: Any = None) -> tuple[Any, ...]:
+    def _arguments(
+        self, limit: int, t: float, step: float, first: int, armed: bool, times: Any = None, every: int | None = None
+    ) -> tuple[Any, ...]:
         first_, last, most, number = (np.int32(i) for i in (first, limit, self.max_impacts - self.impacts, self.done))
-        room = {"length": self.length, "rows": self.rows, "contact_rows": self.contact_rows}
+        room = {"length": self.length, "rows": self.rows, "reserve": self.reserve, "contact_rows": self.contact_rows}
         if times is not None:
-            times = np.append(times[: self.length + 2], np.full(self.length + 2, times[-1]))[: self.length + 2]
-        grid = Grid(np.float64(step), first_, last, most, number=number, armed=np.asarray(armed), times=times, **room)
+            times = np.append(times[: self.steps + 2], np.full(self.steps + 2, times[-1]))[: self.steps + 2]
+        thin = np.int32(self.stride if every is None else every) if self.thins else None
+        grid = Grid(np.float64(step), first_, last, most, number=number, armed=np.asarray(armed), times=times, every=thin, **room)
         state = State(np.float64(t), self.q, self.p, self.control)
         return self.method, self.system, self.problem.params, state, grid, self.asked.stops
 
@@ -151,13 +158,12 @@ class March:
         return {"q": np.asarray(self.q), "p": np.asarray(self.p), "control": np.asarray(self.control)}
 
     def advance(self) -> None:
-        limit = min(self.length, self.total - self.done)
+        limit = min(self.steps, self.length * (self.stride if self.thins else 1), self.total - self.done)
         for every in (None if self.disk is None else self.disk.every, self.asked.callback_every):
             limit = limit if every is None else min(limit, every - self.done % every)
         clock = time.perf_counter()
         chunk: Chunk = _chunk(*self.arguments(limit))
-        first = -(self.done - self.since[0] + 1) % self.stride  # after steps stride, 2·stride, …
-        self.keep(chunk, slice(first, int(chunk.steps), self.stride), clock)
+        self.keep(chunk, self.kept(int(chunk.steps)), clock)
         if self.code == TABLE_FULL:  # the step is taken again, with an empty table; or with a longer one, if it had that already
             self.code = OK
             if int(chunk.steps) == 0 and int(chunk.num_impacts) == 0:
@@ -168,6 +174,13 @@ class March:
             self.compile()
         if self.code == STOPPED:
             self.end_at_stop()
+
+    def kept(self, steps: int) -> slice:
+        """Which rows of a chunk with so many steps hold the states after steps stride, 2·stride, …"""
+        before = self.done - self.since[0]
+        if self.thins:
+            return slice(0, (before + steps) // self.stride - before // self.stride)
+        return slice(-(before + 1) % self.stride, steps, self.stride)
 
     def keep(self, chunk: Chunk, which: slice, clock: float) -> None:
         """What a chunk has computed."""
@@ -195,7 +208,7 @@ class March:
         far = float(self.asked.instants[self.done + 1]) - t if self.asked.instants is not None else far
         tiny = 4 * np.finfo(float).eps * max(abs(t), far)
         both = lambda h: np.array([t, t + h]) if uneven else None  # noqa: E731
-        short = lambda h, armed: _chunk(*self._arguments(1, t, h, 0, armed, both(h)))  # noqa: E731
+        short = lambda h, armed: _chunk(*self._arguments(1, t, h, 0, armed, both(h), every=1))  # noqa: E731
         while far - near > tiny:
             middle = 0.5 * (near + far)
             near, far = (near, middle) if int(short(middle, True).status) == STOPPED else (middle, far)

@@ -124,6 +124,10 @@ class Mechanics(abc.ABC):
 
     # -- what follows --------------------------------------------------------------------------------------------------------
 
+    def approach(self, q, p, t) -> tuple[Float[Array, " contacts"], Float[Array, " contacts"]]:
+        """Gaps and their rates."""
+        return self.contacts.approach(q, self.velocity(q, p, t), t)
+
     def speed(self, q, v, t) -> Float[Array, ""]:
         """The length of a velocity in the kinetic metric."""
         return jnp.sqrt(jnp.abs(dot(v, self.momentum(q, v, t) - self.momentum(q, jnp.zeros_like(v), t))))

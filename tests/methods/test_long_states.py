@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,10 +20,12 @@ RULES = {"trapezoidal": carom.Trapezoidal(), "order 4": carom.Composition(carom.
 def run(monkeypatch, model, method, many, steps, **options):
     """With programs of its own, which are kept nowhere: how many are many, and what is patched, does not tell them apart."""
     monkeypatch.setattr(keep, "store", lambda: None)
-    monkeypatch.setattr(loop, "LONG_STATE", many)
+    for module in (loop, chunked_run):
+        monkeypatch.setattr(module, "LONG_STATE", many)
     monkeypatch.setattr(kicks, "MANY", many)
     monkeypatch.setattr(chunked_run, "_chunk", Program(chunked_run._advance))
-    return carom.solve(model.system, method, model.q0, model.v0, dt=model.dt / 2, num_steps=steps, params=model.params, **options)
+    options = {"dt": model.dt / 2} | options
+    return carom.solve(model.system, method, model.q0, model.v0, num_steps=steps, params=model.params, **options)
 
 
 def apart(one, other):
@@ -57,6 +60,50 @@ def test_a_ball_that_bounces_in_neighbouring_steps(monkeypatch):
     for options in ({}, {"stop": lambda q: q[1] - 0.015}):
         short, long = (run(monkeypatch, *low_ball(), many, 400, **options) for many in (10**6, 1))
         assert apart(short, long) < ROUNDING and (options or len(short.impacts) > 10)
+
+
+class TestOfALongRunOnlyWhatIsAskedForIsKept:
+    """The rows of a chunk hold every stride-th state; the two behind them the others, in turns. Chunks are of 8 states here, so that
+    those of one end amid a stride of the next. It is the same program as with every state kept: the same numbers."""
+
+    @pytest.fixture(autouse=True)
+    def small_chunks(self, monkeypatch):
+        monkeypatch.setattr(chunked_run, "_chunk_length", lambda total, n: 8)
+        monkeypatch.setattr(chunked_run, "LONGEST_WAIT", 2 * 50)  # of a ball with two coordinates: 50 steps
+
+    @pytest.fixture
+    def whole(self, monkeypatch):
+        return run(monkeypatch, *low_ball(), 1, 400)
+
+    @pytest.mark.parametrize("stride", [2, 5, 7, 64, 399])
+    def test_every_so_many_th(self, monkeypatch, whole, stride):
+        thin = run(monkeypatch, *low_ball(), 1, 400, stride=stride)
+        assert len(thin.q) == 1 + 400 // stride and len(thin.impacts) == len(whole.impacts) > 10
+        for name in ("t", "q", "p"):
+            assert np.array_equal(getattr(thin, name), getattr(whole, name)[::stride])
+        assert np.array_equal(thin.impacts.p_after, whole.impacts.p_after)
+
+    def test_up_to_a_stop_and_on(self, monkeypatch, whole):
+        stop = {"stop": lambda q: q[1] - 0.015}
+        thin, all_ = (run(monkeypatch, *low_ball(), 1, 400, stride=stride, **stop) for stride in (3, 1))
+        assert thin.status.name == all_.status.name == "stopped"
+        assert thin.t[-1] == all_.t[-1] and np.array_equal(thin.q[-1], all_.q[-1])
+        assert np.array_equal(thin.q[:-1], all_.q[:-1][::3])
+
+    def test_at_instants_of_ones_own(self, monkeypatch):
+        lengths = np.linspace(0.004, 0.006, 121)
+        thin, all_ = (run(monkeypatch, *low_ball(), 1, 121, stride=stride, dt=lengths) for stride in (4, 1))
+        assert np.array_equal(thin.t, all_.t[::4]) and np.array_equal(thin.q, all_.q[::4])
+
+    def test_control_rows_that_are_counted_from_another_step(self, monkeypatch, whole):
+        monkeypatch.setattr(loop.Grid, "row_of", lambda self, step: shifted(self, step))
+        wrong = run(monkeypatch, *low_ball(), 1, 400, stride=7, throw=False)  # 50 is no multiple
+        assert not np.array_equal(wrong.q, whole.q[::7])
+
+
+def shifted(grid, step):
+    after = step + 1
+    return jnp.where(after % grid.every == 0, after // grid.every - 1, grid.length + 1 + step % 2)
 
 
 def test_control_the_step_after_is_another(monkeypatch):

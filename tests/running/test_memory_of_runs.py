@@ -22,7 +22,8 @@ def held(arrays) -> int:
 
 @pytest.fixture
 def kept(monkeypatch):
-    """A run of bars, and the bytes that it held when all of its chunks were done."""
+    """A run of bars, in four chunks, and the bytes that it held when all of them were done."""
+    monkeypatch.setattr(chunked_run, "LONGEST_WAIT", STEPS // 4 * NODES)
     found = []
     whole = chunked_run.March.solution
 

@@ -17,7 +17,7 @@ from carom.methods.variational import interfaces
 from carom.methods.variational.flow import FlowMap
 from carom.methods.variational.kicks import FEW
 from carom.methods.variational.rules import DIRECTIONS, Composition, Rule, Trapezoidal
-from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step
+from carom.methods.variational.step import Moment, collision_step, glide_step
 from carom.system.mechanics import Mechanics
 from carom.system.system import System
 from carom.wanted import Count, one_of
@@ -180,7 +180,7 @@ class VariationalCollision(Method):
             return interfaces.glide(mechanics, flow)
         if flow.written_out:
             ask_for(WRITTEN_OUT)
-        see = sealed(lambda q, p, t: approach_at(mechanics, q, p, t))
+        see = sealed(mechanics.approach)
         return see, lambda q, p, t, dt, seen, memory: glide_step(flow, see, q, p, t, dt, seen)
 
     def one_step(self, mechanics: Mechanics, start: StepStart) -> StepEnd:

@@ -26,7 +26,7 @@ from carom.methods.status import NOT_CONVERGED, NOT_FINITE, OK
 from carom.methods.variational.collision import VariationalCollision
 from carom.methods.variational.impulse import launch, resolve
 from carom.methods.variational.locate import clearance, slope_of_closest, turns, unresolved
-from carom.methods.variational.step import Moment, approach_at, collision_step, glide_step, look_ahead, origin_of
+from carom.methods.variational.step import Moment, collision_step, glide_step, look_ahead, origin_of
 from carom.numerics.bracketing import Bracket, is_narrow, open_bracket, propose, update
 from carom.xla.kernel import once, sealed, single_kernel
 from carom.xla.lane_moves import put_lanes, take_lanes
@@ -213,7 +213,7 @@ class _Bound:
     def __init__(self, method, mechanics, inputs: LaneInputs):
         self.method, self.mechanics, self.t0, self.dt = method, mechanics, inputs.t0, inputs.dt
         self.fast_flow, self.flow = method.flow(mechanics, without_energy=True), method.flow(mechanics)
-        self.approach = sealed(lambda q, p, t: approach_at(mechanics, q, p, t))
+        self.approach = sealed(mechanics.approach)
 
     def time(self, step):
         return self.t0 + step * self.dt

@@ -39,11 +39,6 @@ def glide_step(flow: FlowMap, approach, q, p, t, dt, seen) -> Glide:
     return Glide(out.q, out.p, (new_gaps, new_rates), clear)
 
 
-def approach_at(mechanics: Mechanics, q, p, t):
-    """Gaps and their rates."""
-    return mechanics.contacts.approach(q, mechanics.velocity(q, p, t), t)
-
-
 class Moment(NamedTuple):
     """Where a step with impacts has come to."""
 
@@ -70,7 +65,7 @@ def collision_step(
     """(1)–(4). Where impacts are rare among such steps, the law is a branch; otherwise it is computed in any case, and chosen."""
     first, dt, k = start.num_impacts, t_end - start.t, mechanics.contacts.num_faces
     # Calls of their own: they are compiled once and not merged with what surrounds them.
-    see = sealed(lambda q, p, t: approach_at(mechanics, q, p, t))
+    see = sealed(mechanics.approach)
     origin = sealed(lambda now, s: origin_of(mechanics, now, s))
     always = sealed(lambda leg, t, s, closing: resolve(method, mechanics, leg, t, s, closing))
     none = Pending.none(start.p, k)
