@@ -63,8 +63,8 @@ def test_a_ball_that_bounces_in_neighbouring_steps(monkeypatch):
 
 
 class TestOfALongRunOnlyWhatIsAskedForIsKept:
-    """The rows of a chunk hold every stride-th state; the two behind them the others, in turns. Chunks are of 8 states here, so that
-    those of one end amid a stride of the next. It is the same program as with every state kept: the same numbers."""
+    """The rows of a chunk hold every stride-th state; the others go to the two behind them, in turns. Chunks of 8 states end amid
+    a stride. It is the same program as with every state kept: the same numbers."""
 
     @pytest.fixture(autouse=True)
     def small_chunks(self, monkeypatch):
