@@ -12,16 +12,16 @@ from carom.calls import floats
 from carom.closures.per_object import per_object
 from carom.contact.projection import closest_point
 from carom.errors import InputError
-from carom.kept.keep import keep, keep_quick, kind_of
-from carom.kept.remember import remembered
+from carom.kept.keep import keep, keep_quick
 from carom.named import frozen, settled, traced_in, unseen_in
 from carom.results.solution import Solution
 from carom.running.admissible import check_constraints, find_massless, kinetic_energy
-from carom.running.contact_checks import check_laws, check_slips
+from carom.running.contact_checks import check_laws
 from carom.running.first_look import Probe, is_good, is_plain, probe_of, start_of
 from carom.running.options import check_system, check_untraced, number
-from carom.running.probes import check_joints, check_mass, check_signs
-from carom.running.tracing import check_all_are_read, check_functions, controlled, explained
+from carom.running.probes import check_joints, check_mass
+from carom.running.structures import contacts_of, structure
+from carom.running.tracing import controlled, explained
 from carom.system.lumped import LumpedSystem
 from carom.system.system import System
 from carom.xla.trees import fetched
@@ -42,9 +42,18 @@ class Problem(NamedTuple):
 
 
 def check_problem(
-    system: System, q0: Any, v0: Any, params: Any = None, t0: float = 0.0, p0: Any = None, stop: Any = None, shape: Any = None
+    system: System,
+    q0: Any,
+    v0: Any,
+    params: Any = None,
+    t0: float = 0.0,
+    p0: Any = None,
+    stop: Any = None,
+    shape: Any = None,
+    expect: Callable[[Problem], None] | None = None,
 ) -> Problem:
-    """`stop` and `shape` are checked elsewhere; here they are asked which parameters they read."""
+    """`stop` and `shape` are checked elsewhere; here they are asked which parameters they read. `expect` is told, where a system of
+    this kind was not seen before, as soon as its functions are known to be such: numbers that it finds there may change."""
     check_system(system)
     check_untraced(q0=q0, v0=v0, p0=p0, t0=t0, params=params, system=system)
     system = frozen(system)
@@ -60,16 +69,29 @@ def check_problem(
         raise InputError(f"q0 has {q.size} entries; the system's space has {system.space.size} ({names})")
     if system.space is not None and system.space.dim != v.size:
         raise InputError(f"{given} has {v.size} entries; velocities of the system's space have {system.space.dim}")
-    return check_start(system, q, v, _parameters(params), number(t0, "t0"), v0 is None, stop, shape)
+    return check_start(system, q, v, _parameters(params), number(t0, "t0"), v0 is None, stop, shape, expect)
 
 
 def check_start(
-    system: System, q: np.ndarray, v: np.ndarray, params: Any, start: float, from_momentum: bool, stop: Any, shape: Any = None
+    system: System,
+    q: np.ndarray,
+    v: np.ndarray,
+    params: Any,
+    start: float,
+    from_momentum: bool,
+    stop: Any,
+    shape: Any = None,
+    expect: Callable[[Problem], None] | None = None,
 ) -> Problem:
     """The same for arrays of the right shapes and a frozen system. `v`: the velocity, or the momentum."""
     system = settled(system, q=q, v=v, t=start, params=params, **controlled(system))
     check_quaternions(system, q)
-    names, owner = structure(system, q, params, start, v.size, stop, shape)
+
+    def found(names: tuple[str, ...], owner: np.ndarray) -> None:
+        if expect is not None:
+            expect(Problem(system, q, v, v, np.asarray(start), params, names, owner, system.needs))
+
+    names, owner = structure(system, q, params, start, v.size, stop, shape, found=found)
     if "nodes" in system.needs:
         return _check_lumped(system, q, v, params, start, from_momentum, names, owner)
     at = q, np.zeros_like(v) if from_momentum else v, np.asarray(start)
@@ -99,7 +121,7 @@ def check_start(
 def problem_of(run: Solution) -> Problem:
     """The problem of a run that was made before."""
     params = jax.tree.map(jnp.asarray, run.params)
-    names, owner = _contacts(run.system, params, run.q.shape[1])
+    names, owner = contacts_of(run.system, params, run.q.shape[1])
     q, p, t = (jnp.asarray(x[0]) for x in (run.q, run.p, run.t))
     v = _velocity(run.system, params, q, p, t)  # not run.v: all of it would be compiled anew for every length of a run
     return Problem(run.system, q, v, p, t, params, names, owner, run.system.needs)
@@ -282,66 +304,6 @@ def check_step(system: System, method: Any, params: Any, dt: float) -> None:
             f"dt = {dt:g} is beyond the stability (Courant) limit {limit:.6g} of {type(method).__name__} for this system: "
             f"take dt ≤ {limit:.4g}, or fewer elements"
         )
-
-
-class _Structure(NamedTuple):
-    """What is the same for all values of the parameters."""
-
-    names: tuple[str, ...]  # of the contacts
-    owner: np.ndarray
-    read: list[str]  #        parameters that functions of the system read
-    unread: list[str]
-
-
-_STRUCTURES: dict[Any, _Structure] = {}  # what was found before, for systems run again and again
-
-
-def structure(
-    system: System, q: Any, params: Any, start: Any, dim: int, stop: Any = None, shape: Any = None, values: bool = True
-) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names and owners of the contacts, once the functions are checked; with `values` also around the start."""
-    key = kind_of((system, params, q))[0] if values else None
-    try:
-        known = _STRUCTURES.get(key) if key is not None else None
-    except TypeError:  # something in the system cannot be hashed
-        key = known = None
-    if known is None:
-        names, owner, read, unread = remembered(_checked_functions, system, q, params)
-        known = _Structure(tuple(names), np.asarray(owner, int), read, unread)
-        if values:
-            with explained("the derivatives of the system: it"):
-                check_slips(system, params, q, start)
-            check_signs(system, params, q, start, *known[:2])
-    if known.unread:
-        check_all_are_read(known.read, known.unread, q, start, params, dim, stop, shape)
-    if key is not None:
-        if len(_STRUCTURES) > 64:
-            _STRUCTURES.clear()
-        _STRUCTURES[key] = known
-    return known[:2]
-
-
-def _checked_functions(system: System, q: np.ndarray, params: Any) -> tuple[list[str], list[int], list[str], list[str]]:
-    """Names and owners of the contacts, parameters that are read and that are not; nothing of it depends on the values of q and the
-    parameters."""
-    read, unread = check_functions(system, q, params, None if system.space is None else system.space.dim)
-    with explained("the derivatives of the system: it"):
-        names, owner = _contacts(system, params, q.size)
-    return list(names), [int(i) for i in owner], read, unread
-
-
-def _contacts(system: System, params: Any, dim: int) -> tuple[tuple[str, ...], np.ndarray]:
-    names: tuple[str, ...] = ()
-    owner = np.zeros(0, int)
-
-    def read(params):
-        nonlocal names, owner
-        m = system.bind(params, dim)
-        names, owner = m.contacts.names, m.contacts.owner
-        return 0
-
-    jax.eval_shape(read, params)
-    return names, owner
 
 
 def _check_probe(probe: Probe, system: System) -> None:

@@ -19,7 +19,7 @@ from carom.results.solution import Impacts, Solution, Status, counted, describe
 from carom.running.blame import blame, breaking_down
 from carom.running.checkpoint import Checkpoint
 from carom.running.checks import Problem
-from carom.running.first_look import rows_closed_at
+from carom.running.first_look import is_plain, rows_closed_at
 from carom.running.interrupts import Interrupt
 from carom.running.progress import Bar
 from carom.system.system import System
@@ -109,6 +109,9 @@ class March:
 
     def compile(self) -> None:
         self.compile_seconds += _chunk.compile(*self.arguments(0))  # nothing is done here but compiling
+
+    def ahead(self) -> None:
+        _chunk.ahead(*self.arguments(0))
 
     def arguments(self, limit: int) -> tuple[Any, ...]:
         """What the compiled program is called with, for so many steps."""
@@ -286,6 +289,13 @@ class March:
         if sum(len(record.impulses) for record in self.records) != self.done - before or not self.records:
             return None
         return jax.tree.map(lambda *parts: np.concatenate(parts), *self.records)
+
+
+def expected(method: Method, asked: Asked, problem: Problem) -> None:
+    """Let another thread compile the run of a small system while its start is being checked. Of a large one the checks would wait
+    until it is traced; and what is not plain may be another system once it is checked."""
+    if is_plain(problem.system) and problem.q0.size <= SMALL and 3 * len(problem.owner) <= CONTACT_ROWS:
+        March(method, problem, asked).ahead()
 
 
 def _rows(buffer: Any, count: int) -> np.ndarray:

@@ -16,9 +16,10 @@ from carom.methods.replay import Run
 from carom.methods.stopped import stopped_run
 from carom.methods.stops import Stop, stops_of
 from carom.named import frozen, renewed, settled, traced_in
-from carom.running.checks import check_start, needs_of, no_number, structure
+from carom.running.checks import check_start, needs_of, no_number
 from carom.running.options import check_clock, check_grid, check_pure
 from carom.running.pure_run import pure_run
+from carom.running.structures import structure
 from carom.running.tracing import checked_stops, controlled, explained
 from carom.system.system import System
 

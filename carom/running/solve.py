@@ -1,6 +1,7 @@
 """The verb: check, run, keep."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from carom.results.solution import Solution
 from carom.results.store import checksum
 from carom.running.checkpoint import Checkpoint, identity
 from carom.running.checks import check_problem, check_step, needs_of
-from carom.running.chunked_run import Asked, March, Snapshot
+from carom.running.chunked_run import Asked, March, Snapshot, expected
 from carom.running.instants import time_grid
 from carom.running.options import check_memory, check_options, check_stride
 from carom.running.progress import Bar
@@ -81,7 +82,9 @@ def solve(
     verb = "solve" if checkpoint is None else "checkpoint"
     require(needs_of(system), method, verb)
     system = system if system.controller is None else system.on_grid(grid.lengths)
-    problem = check_problem(system, q0, v0, params, t0, p0, stop, shape)
+    asked = Asked(step, total, max_impacts, stride, (), callback, callback_every, grid.instants)
+    expect = partial(expected, method, asked) if stop is None and checkpoint is None else None
+    problem = check_problem(system, q0, v0, params, t0, p0, stop, shape, expect)
     system = problem.system
     stops = () if stop is None else checked_stops(stop, np.asarray(problem.q0), problem.params, problem.v0.size)
     require(problem.needs, method, verb)
@@ -98,8 +101,7 @@ def solve(
         earlier, whole = disk.finished(system=system, method=method, shape=shape)
         if earlier is not None and whole:
             return checked(earlier, throw)
-    asked = Asked(step, total, max_impacts, stride, stops, callback, callback_every, grid.instants)
-    march = March(method, problem, asked, disk, earlier)
+    march = March(method, problem, asked._replace(stops=stops), disk, earlier)
     march.compile()
     interrupted = march.go(Bar(progress))
 

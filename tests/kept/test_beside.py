@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,10 @@ import carom
 from carom.kept import beside as beside_file
 from carom.kept import keep as keeping
 from carom.kept.beside import at_once, beside
+from carom.kept.counted_program import Program
 from carom.kept.keep import keep, keep_small
-from carom.running import pure_run
+from carom.running import chunked_run, pure_run, structures
+from carom.running import solve as solving
 from carom.xla import programs
 
 METHOD = carom.VariationalCollision(carom.Trapezoidal())
@@ -88,6 +91,38 @@ class TestTheWayBack:
             program.ahead(np.ones(3), n)
         assert 0 < len(program.coming) <= keeping.UNCALLED
         assert np.array_equal(program(np.ones(3), 19), 19 * np.ones(3)) and program.loads == 0
+
+
+class TestTheRun:
+    """Of a small system it is compiled while the start is checked."""
+
+    @pytest.fixture
+    def solve(self, fresh, monkeypatch):
+        def solve(model, **changed):
+            """As if nobody had solved it before."""
+            monkeypatch.setattr(structures, "_STRUCTURES", {})
+            monkeypatch.setattr(chunked_run, "_chunk", Program(chunked_run._advance))
+            return replace(model, **changed).solve(METHOD, num_steps=150)
+
+        return solve
+
+    def test_is_compiled_while_the_start_is_checked(self, fresh, solve, monkeypatch):
+        traced, ahead = fresh
+        run = solve(carom.models.particle())
+        assert ahead == ["_advance"] and traced[0] == "_advance" and traced.count("_advance") == 1
+        assert not chunked_run._chunk._kept.coming and run.compile_seconds > 0
+        monkeypatch.setattr(keeping, "store", lambda: None)
+        monkeypatch.setattr(solving, "expected", lambda *_: None)
+        again = solve(carom.models.particle())  # the control: the same bits without
+        assert ahead == ["_advance"] and np.array_equal(run.q, again.q) and len(run.impacts) == len(again.impacts) > 0
+
+    def test_a_start_that_is_none_is_refused_all_the_same(self, fresh, solve):
+        with pytest.raises(carom.InputError, match=r"inside an obstacle: contact 0 \('floor'\) is 1 deep"):
+            solve(carom.models.particle(), q0=[0.0, -1.0])
+        assert fresh[1] == ["_advance"]
+
+    def test_a_large_one_is_not(self, fresh, solve):
+        assert solve(carom.models.bars(elements=(49, 49), integrator=1)).status.ok and fresh[1] == []
 
 
 class TestWhatIsWritten:
