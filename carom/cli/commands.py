@@ -342,7 +342,7 @@ def convergence(
             bar.update(len(measured) / total, "measuring", len(measured))
     numbers = plain([studies.as_numbers(m) for m in measured])
     plot_convergence(measured, out / "convergence.png")
-    (out / "convergence.json").write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n")
+    (out / "convergence.json").write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n", "utf-8")
     if as_json:
         typer.echo(json.dumps(numbers, allow_nan=False))
     else:

@@ -81,6 +81,6 @@ def tosses(
 
 def _write(numbers: dict, path: Path, as_json: bool) -> None:
     text = json.dumps(numbers, indent=1, allow_nan=False)
-    path.write_text(text + "\n")
+    path.write_text(text + "\n", "utf-8")
     if as_json:
         typer.echo(text)

@@ -94,7 +94,7 @@ def _write_file(path: Path, scene: Any, run: Any, summary: dict[str, Any]) -> No
     elif kind == ".html":
         run.report(path, scene.name)
     elif kind == ".json":
-        path.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+        path.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", "utf-8")
     elif kind == ".gif":
         save_film(scene.film(run), path, view=scene.view)
     elif kind == ".mp4":

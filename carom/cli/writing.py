@@ -71,7 +71,7 @@ def _write_file(path: Path, solution: Any, summary: dict[str, Any]) -> None:
     elif kind == ".html":
         solution.report(path)
     elif kind == ".json":
-        path.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+        path.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", "utf-8")
     elif kind in (".gif", ".mp4"):
         solution.animate(path)
     elif path.name == "motion.png":

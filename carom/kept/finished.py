@@ -114,7 +114,7 @@ class Store:
     def recall(self, key: str) -> Any:
         """An answer that was noted before, or None."""
         try:
-            name, whose, told, answer = json.loads((self.folder / f"{key}.json").read_text())
+            name, whose, told, answer = json.loads((self.folder / f"{key}.json").read_text("utf-8"))
         except (OSError, ValueError, TypeError):
             return None
         return answer if (name, whose) == (self.name, key) and unchanged(told) else None
@@ -126,7 +126,7 @@ class Store:
         no, and not asked again for a day."""
         file = self.folder / "works"
         try:
-            answer = file.read_text()
+            answer = file.read_text("utf-8")
             asked = time.time() - file.stat().st_mtime
         except OSError:
             return None

@@ -80,7 +80,7 @@ class Checkpoint:
         if not file.exists():
             return None
         try:
-            manifest = json.loads(file.read_text())
+            manifest = json.loads(file.read_text("utf-8"))
             kind, version, parts = manifest["kind"], manifest["format"], manifest["parts"]
             identity = manifest["identity"]
         except (OSError, ValueError, KeyError, TypeError) as error:

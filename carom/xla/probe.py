@@ -49,7 +49,7 @@ def known_verdict() -> Verdict | None:
     name = _name()
     if name not in _asked:
         try:
-            kept = json.loads(_file().read_text())
+            kept = json.loads(_file().read_text("utf-8"))
             _asked[name] = Verdict(bool(kept["works"]), str(kept["why"]), bool(kept["bare"]))
         except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # none, or not readable: ask again
             return None
@@ -70,6 +70,7 @@ def _try() -> tuple[Verdict, bool]:
             env={**inherited, **given},
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=PATIENCE,
             stdin=subprocess.DEVNULL,
         )
@@ -99,7 +100,7 @@ def _judge(found: dict[str, Any]) -> Verdict:
 
 @cache
 def _trial_text() -> str:
-    return TRIAL.read_text() + BARE.read_text()
+    return TRIAL.read_text("utf-8") + BARE.read_text("utf-8")
 
 
 def _name() -> str:
@@ -116,7 +117,7 @@ def _remember(found: Verdict) -> None:
         file = _file()
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
-        with os.fdopen(handle, "w") as out:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(json.dumps(found._asdict()))
         os.replace(part, file)
     except (OSError, RuntimeError):

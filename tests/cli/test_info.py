@@ -1,7 +1,11 @@
 """`carom info`: facts for a bug report."""
 
 import json
+import os
+import subprocess
+import sys
 
+import pytest
 from typer.testing import CliRunner
 
 import carom
@@ -34,3 +38,17 @@ def test_what_is_kept_is_told(tmp_path, monkeypatch):
     (tmp_path / "b-cache").write_bytes(b"12345")
     told = facts()["caches"]
     assert (told["count"], told["bytes"], told["finished"], told["their bytes"]) == (1, 5, 1, 3)
+
+
+def test_where_text_is_not_utf8(tmp_path):
+    """As on a computer whose language has another encoding: there every run ended with a UnicodeDecodeError."""
+    code = (
+        "import locale, carom; from carom.xla import probe; probe._trial_text(); "
+        "run = carom.models.particle().solve(num_steps=50); run.report('run.html'); run.save('run.zarr'); carom.load('run.zarr'); "
+        "print(locale.getpreferredencoding(False))"
+    )
+    plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "LANG": "C"}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | plain, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    if os.name == "posix" and "utf" in ran.stdout.lower():
+        pytest.skip("text is UTF-8 here whatever is asked for")

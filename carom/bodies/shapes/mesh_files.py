@@ -18,7 +18,7 @@ def read_mesh(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
         points, index = np.unique(corners, axis=0, return_inverse=True)
         return points, index.reshape(-1, 3)
     if suffix == ".obj":
-        return _obj(path.read_text(), path)
+        return _obj(path.read_text("utf-8", errors="replace"), path)
     raise InputError(f"a mesh file ends in .stl or .obj; got {str(path)!r}")
 
 
