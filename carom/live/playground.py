@@ -55,7 +55,12 @@ class Playground(ModelKnobs, Ground):
         if fresh:
             self.story = []
         start = take.runs[-1]
-        entry = {"t": float(start.t[0]), "q": start.q[0].tolist(), "p": start.p[0].tolist(), "steps": _cut(take.parts, int(start.num_steps))}
+        entry = {
+            "t": float(start.t[0]),
+            "q": start.q[0].tolist(),
+            "p": start.p[0].tolist(),
+            "steps": _cut(take.parts, int(start.num_steps)),
+        }
         entry |= {"told": self._told(), "method": self.method, "dt": take.dt}
         self.story = [_until(old, entry["t"]) for old in self.story if old["t"] < entry["t"] - 1e-12] + [entry]
 

@@ -1,8 +1,8 @@
 """One run that is computed while it is watched: stretch after stretch by `solve`, from where the last one ended.
 
 Methods that look at velocities alone leave bodies in contact a little inside each other (a woodpecker's sleeve by 10⁻⁶ of a
-metre), where `solve` starts no run. Such a run is continued by `extend`, as if it had been asked for in one piece; where a hand or a
-knob has changed something, it starts from the closest place outside.
+metre), where `solve` starts no run. Such a run is continued by `extend`, as if it had been asked for in one piece; where a hand or
+a knob has changed something, it starts from the closest place outside.
 """
 
 from dataclasses import dataclass, replace

@@ -378,4 +378,6 @@ def _check_gaps(probe: Probe, names: tuple[str, ...], closest: Callable[[], Any]
     if nearest is None or not np.all(np.isfinite(nearest)):
         raise InsideObstacle(message)
     where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
-    raise InsideObstacle(f"{message}. The closest admissible configuration in the kinetic metric is q0 = {where}", np.asarray(nearest))
+    raise InsideObstacle(
+        f"{message}. The closest admissible configuration in the kinetic metric is q0 = {where}", np.asarray(nearest)
+    )

@@ -251,8 +251,8 @@ def test_a_run_that_fails_stays_and_says_why():
 
 
 def test_bodies_that_are_a_little_inside_each_other_go_on():
-    """MoreauJean looks at velocities alone: the sleeve of the woodpecker is inside its pole by 10⁻⁶, where `solve` starts no run. The
-    play stopped there, after its first stretch, and so it did with the block and the slider crank."""
+    """MoreauJean looks at velocities alone: the sleeve of the woodpecker is inside its pole by 10⁻⁶, where `solve` starts no run.
+    The play stopped there, after its first stretch, and so it did with the block and the slider crank."""
     ground = Playground("woodpecker", carom.models.woodpecker)
     take, model = ground.takes[0], carom.models.woodpecker()
     end = take.state
@@ -283,7 +283,7 @@ def test_bodies_that_are_a_little_inside_each_other_go_on():
 
 
 def test_what_cannot_go_on_is_told_once_and_a_restart_helps(ground, monkeypatch, capsys):
-    """It was asked for again and again, by a page that said "computing" for ever; what a person's function raised ended the thread."""
+    """It was asked for again and again, by a page that said "computing" for ever; other errors ended its thread."""
     take = ground.takes[0]
     for error, told in ((carom.InputError("no such step"), "no such step"), (KeyError("mass"), "KeyError: 'mass'")):
 

@@ -83,8 +83,8 @@ const soft = (() => {
   const listen = () => document.body.addEventListener("keydown", keep);
   if (document.body) listen(); else addEventListener("DOMContentLoaded", listen);
 })();
-// What this page has seen so far, and how long a picture takes it, said four times a second: the server sends no more than the slowest
-// page can draw.
+// What this page has seen so far, how long a picture takes it and how large it is, said four times a second: the server sends no more
+// than the slowest page can draw.
 (() => {
   const who = Math.floor(Math.random() * 1e9).toString();
   let last = "", gap = 0;
@@ -94,6 +94,8 @@ const soft = (() => {
     if (!frame || frame === last || document.hidden) return;
     last = frame;
     measure();
-    fetch(`/seen?who=${who}&frame=${frame}&gap=${Math.round(gap)}&soft=${soft ? 1 : 0}`, { cache: "no-store" }).catch(() => {});
+    const scene = document.querySelector("canvas[data-engine]");
+    const said = { who, frame, gap: Math.round(gap), soft: soft ? 1 : 0, wide: scene?.clientWidth ?? 0, high: scene?.clientHeight ?? 0 };
+    fetch(`/seen?${new URLSearchParams(said)}`, { cache: "no-store" }).catch(() => {});
   }, 250);
 })();
