@@ -268,7 +268,7 @@ def test_a_run_that_failed_is_shown_as_such_and_names_are_inert(browser, tmp_pat
         browser.size(390, 700)  # a phone
         says(browser, "failed: step")
         status = "document.querySelector('textarea')"
-        browser.wait(f"{status}.clientHeight > 104 && {status}.scrollHeight <= {status}.clientHeight + 2")  # all of it, not six lines
+        browser.wait(f"{status}.clientHeight > 104 && {status}.scrollHeight <= {status}.clientHeight + 2")  # not just six lines
         browser.wait("document.documentElement.dataset.mantineColorScheme === 'dark'")
         page.player.next_impact()
         says(browser, "floor<img")
