@@ -1,5 +1,6 @@
 """Work that is watched while it is done: `carom run --live` of models and worlds, `carom sweep --live` with its map."""
 
+import contextlib
 import signal
 import threading
 from types import SimpleNamespace
@@ -254,3 +255,22 @@ def test_long_names_break_in_a_narrow_table():
     here = Map({"<b>_x": np.ones(1)}, (1, 1), np.ones(1, bool), np.array(["ok"]), {"energy_error_max": np.ones(1)})
     made = table(here, "energy_error_max")
     assert "energy_<wbr>error_<wbr>max" in made and "&lt;b&gt;_<wbr>x" in made and "<b>" not in made
+
+
+def test_a_terminal_hears_that_something_is_compiled(monkeypatch):
+    """`carom play beam` said nothing for as long as its program took to compile: half a minute on a busy machine."""
+    told: list[str] = []
+
+    def stay(open_page, no_browser):
+        open_page()
+
+    class Console:
+        def status(self, words):
+            told.append(words)
+            return contextlib.nullcontext()
+
+    monkeypatch.setattr("carom.cli.watching.stay", stay)
+    monkeypatch.setattr("carom.cli.terminal.console", lambda stderr: Console() if stderr else None)
+    monkeypatch.setattr("carom.live.viewing.play", lambda model, **_: told.append(model))
+    assert call("play", "star", "--no-browser").exit_code == 0
+    assert "compiled first" in told[0] and told[1:] == ["star"]
