@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import typer
 from browser import needs_browser
-from live_pages import until, visit
+from live_pages import button, says, until, visit
 from typer.testing import CliRunner
 
 import carom
@@ -21,7 +21,7 @@ pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
 from carom.live.served import ServedPage
 from carom.live.sweep_page import FAILED, WAITING, Map, SweepPage, legend, painted, table
-from carom.live.watched import WatchedRun, WorldWork
+from carom.live.watched import ModelWork, WatchedRun, WorldWork
 
 GRID = {"gravity": [1.0, 5.0, 9.0], "restitution": [0.5, 1.0, 2.0]}  # a restitution of 2 is refused
 OPTIONS = {"workers": 0, "block": 1, "num_steps": 60, "method": carom.MoreauJean()}
@@ -68,6 +68,36 @@ def test_a_run_that_fails_midway_is_shown_as_such(pages):
     assert 0 < footage.t[-1] < 1200 * carom.models.drag().dt  # what was computed stays to be seen
     page.panel.show()  # nobody is connected: the clock does not draw
     assert page.panel.status.value.startswith("failed: step")
+
+
+class Failing(ModelWork):
+    """After its first stretches it goes on, and fails, when it is told to."""
+
+    def __init__(self, *what):
+        super().__init__(*what)
+        self.go = threading.Event()
+
+    def more(self, steps, seen):
+        assert seen is None or self.run.num_steps < 300 or self.go.wait(60)
+        return super().more(steps, seen)
+
+
+@needs_browser
+def test_a_run_that_fails_while_somebody_watches(browser):
+    """The page says how far it is, then that it failed, why, and what to try; what was computed can be played."""
+    model = carom.models.drag()
+    work = Failing(model, carom.VariationalCollision(carom.Left()), {})
+    with WatchedRun("drag", work, 1600) as watched:
+        visit(browser, watched.page)
+        says(browser, "steps/s")
+        assert not browser.run("document.querySelector('textarea').value.includes('failed')")  # control
+        work.go.set()
+        says(browser, "failed: step")
+        says(browser, "choose MoreauJean or TimeDG")
+        assert watched.finish().num_steps < 1600
+        button(browser, "Play")
+        until(lambda: watched.page.player.now > 0.2)
+        assert not watched.page.trouble
 
 
 def test_a_world_is_watched_and_comes_out_to_the_last_bit(pages):
