@@ -130,10 +130,13 @@ class Footage:
         every = np.concatenate([points.reshape(-1, 3) for points in seen] or [np.zeros((1, 3))])
         every = every[np.all(np.isfinite(every), axis=1)]
         middle = 0.5 * (every.min(axis=0) + every.max(axis=0))
-        there = [piece.points[0] for piece in self.loose if self.flat and piece.body < 0]
-        there += [_foot(s, middle)[None] for s in self.solids if s.endless is not None]
-        every = np.concatenate([every, *there])
+        every = np.concatenate([every, *self.met(middle)])
         return every.min(axis=0), every.max(axis=0)
+
+    def met(self, point: np.ndarray) -> list[np.ndarray]:
+        """The walls and lines of the plane that are there to be met: their points, of an endless wall the one nearest to `point`."""
+        lines = [piece.points[0] for piece in self.loose if self.flat and piece.body < 0]
+        return lines + [_foot(s, point)[None] for s in self.solids if s.endless is not None]
 
     def followed_by(self, rest: "Footage") -> "Footage":
         """This, and what happens after it."""

@@ -69,8 +69,8 @@ class LivePage(ServedPage):
         """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
         low, high = self.player.footage.box(self.player.follow)
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
-        if self.player.growing and self._goes_far(away):  # nobody knows yet where
-            away = 2.0 * away
+        if self.player.growing and self._goes_far(away):  # nobody knows yet where, but for what it meets there
+            away = (1.3 if self.player.footage.met(middle) else 2.0) * away
         side = FRONT if self.player.footage.flat else ASLANT
         middle = middle + 0.15 * away * self._right  # the panel lies over the right of the page
         camera = self.server.initial_camera
