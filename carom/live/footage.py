@@ -134,7 +134,7 @@ class Footage:
         return every.min(axis=0), every.max(axis=0)
 
     def met(self, point: np.ndarray) -> list[np.ndarray]:
-        """The walls and lines of the plane that are there to be met: their points, of an endless wall the one nearest to `point`."""
+        """The walls and lines of the plane that are there to be met: their points, of an endless wall the one next to `point`."""
         lines = [piece.points[0] for piece in self.loose if self.flat and piece.body < 0]
         return lines + [_foot(s, point)[None] for s in self.solids if s.endless is not None]
 
