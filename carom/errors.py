@@ -11,6 +11,14 @@ class InputError(CaromError, ValueError, TypeError):
     """The problem as posed cannot be run; nothing was computed. It is a ValueError and a TypeError, whichever is looked for."""
 
 
+class InsideObstacle(InputError):
+    """A run would start inside an obstacle. `nearest` is the closest admissible configuration, where it is known."""
+
+    def __init__(self, message: str, nearest: Any = None):
+        super().__init__(message)
+        self.nearest = nearest
+
+
 class NotThere(InputError, KeyError, IndexError):
     """A column, a row or a contact that was asked for does not exist. It is a KeyError and an IndexError, too."""
 

@@ -25,6 +25,8 @@ def visit(
     browser: Browser, page: ServedPage, dark: bool = False, width: int = 640, height: int = 480, ready: str = "[data-carom-frame]"
 ) -> None:
     """Open a page, small: chromium draws in software here."""
+    browser.call("Page.navigate", url="about:blank")
+    browser.wait("location.href === 'about:blank'")  # the page of another test no longer asks for anything
     browser.complaints.clear()
     browser.requests.clear()
     browser.size(width, height)

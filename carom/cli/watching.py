@@ -42,7 +42,8 @@ def play(
 
     def open_page() -> Any:
         factory_of(model)
-        return viewing.play(model, show=False, host=host, port=port, plain=plain)
+        with being_made():
+            return viewing.play(model, show=False, host=host, port=port, plain=plain)
 
     stay(open_page, no_browser)
 
@@ -61,18 +62,29 @@ def stay(open_page: Callable[[], Any], no_browser: bool) -> None:
     page.wait()
 
 
+def being_made() -> Any:
+    """Said on a terminal for as long as it takes: a model that is compiled for the first time takes seconds, a beam many."""
+    from carom.cli.terminal import console
+
+    return console(stderr=True).status("the first moments are computed; what is new is compiled first, for some seconds")
+
+
 def run_watched(problem: Any, method: Any, num_steps: int, options: dict[str, Any]) -> tuple[Any, Any]:
     """Run a model with a page open; the solution, and the page, which stays open after the run."""
     from carom.live.watched import ModelWork, WatchedRun
 
-    return _watch(WatchedRun(problem.name, ModelWork(problem, method, options), num_steps))
+    with being_made():
+        watched = WatchedRun(problem.name, ModelWork(problem, method, options), num_steps)
+    return _watch(watched)
 
 
 def watched_world(scene: Any, dt: float, num_steps: int) -> tuple[Any, Any]:
     """The same for a scene."""
     from carom.live.watched import WatchedRun, WorldWork
 
-    return _watch(WatchedRun(scene.name, WorldWork(scene, dt), num_steps))
+    with being_made():
+        watched = WatchedRun(scene.name, WorldWork(scene, dt), num_steps)
+    return _watch(watched)
 
 
 def watched_sweep(model: str) -> Any:

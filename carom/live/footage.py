@@ -18,6 +18,7 @@ CURVE_POINTS = 400  # of a curve in the page
 DEPTH = 0.25  #       of an outline, in its own size
 MANY = 8  #           curves in one panel
 MOST_NUMBERS = 1_000_000  # kept of what goes on and on,
+ALONG = 12.0  #            of what is seen: how far a wall goes to each side
 LEAST_FRAMES = 900  #        but never fewer frames: what is computed in advance must not push out what is seen now
 
 
@@ -34,6 +35,7 @@ class Solid:
     outline: np.ndarray | None = None  # what later frames are compared with, where it is not the vertices
     closed: bool = False  #   its triangles look outwards all around: nobody sees them from behind
     owner: int = -1  #        its number in a run of a world, where bodies and scenery are counted together
+    endless: np.ndarray | None = None  # of a wall that stands still: the direction in which it goes on, [3]
     shade: float = 1.0  #     of its colour: a round body is painted in sectors, so that one sees it turn
 
 
@@ -115,7 +117,8 @@ class Footage:
         return np.mean(found, axis=0)
 
     def box(self, follow: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The corners of the part of space in which something moves; as seen by somebody who goes along with a body."""
+        """The corners of the part of space in which something moves, with the walls and lines that are there for it to meet; as
+        seen by somebody who goes along with a body."""
         away, both = np.zeros((len(self.t), 1, 3)), np.array([[-1.0], [1.0]])
         if follow is not None:
             own = lambda piece: piece.body >= 0 if follow < 0 else piece.body == follow  # noqa: E731
@@ -126,7 +129,14 @@ class Footage:
         seen += [piece.points - away for piece in self.loose if piece.body >= 0]
         every = np.concatenate([points.reshape(-1, 3) for points in seen] or [np.zeros((1, 3))])
         every = every[np.all(np.isfinite(every), axis=1)]
+        middle = 0.5 * (every.min(axis=0) + every.max(axis=0))
+        every = np.concatenate([every, *self.met(middle)])
         return every.min(axis=0), every.max(axis=0)
+
+    def met(self, point: np.ndarray) -> list[np.ndarray]:
+        """The walls and lines of the plane that are there to be met: their points, of an endless wall the one next to `point`."""
+        lines = [piece.points[0] for piece in self.loose if self.flat and piece.body < 0]
+        return lines + [_foot(s, point)[None] for s in self.solids if s.endless is not None]
 
     def followed_by(self, rest: "Footage") -> "Footage":
         """This, and what happens after it."""
@@ -292,12 +302,19 @@ def slab(ends: np.ndarray, seen: np.ndarray, name: str) -> Solid:
     across = np.array([-along[2], 0.0, along[0]])
     across = -across if float((middle - a) @ across) > 0 else across  # away from the motion
     foot = a + along * float((middle - a) @ along)
-    thick, wide, long = 0.03 * reach, 0.35 * reach, 4.0 * reach
+    thick, wide, long = 0.03 * reach, 0.35 * reach, ALONG * reach
     ends = np.stack([foot - long * along, foot + long * along])
     ring = np.concatenate([ends, ends[::-1] + thick * across])
     centre = ring.mean(axis=0)
     vertices, triangles = prism(ring - centre, wide)
-    return Solid(name, -1, vertices, triangles, centre[None], np.array([[1.0, 0.0, 0.0, 0.0]]))
+    return Solid(name, -1, vertices, triangles, centre[None], np.array([[1.0, 0.0, 0.0, 0.0]]), endless=along)
+
+
+def _foot(wall: Solid, point: np.ndarray) -> np.ndarray:
+    """The point of an endless wall that is nearest to another one."""
+    assert wall.endless is not None
+    middle = wall.places[0] + turns_of(wall.turns[:1])[0] @ wall.vertices.mean(axis=0)
+    return middle + wall.endless * float((point - middle) @ wall.endless)
 
 
 def held(solid: Solid, frames: int) -> Solid:

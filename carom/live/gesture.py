@@ -11,15 +11,14 @@ import numpy as np
 
 from carom.bodies.run import Settings, WorldRun
 from carom.drawing import picture
-from carom.errors import InputError
-from carom.live.take import HAND, State, body_points, nearest_point, tugged
+from carom.errors import InputError, InsideObstacle
+from carom.live.take import HAND, State, body_points, nearest_point, outside, solved, tugged
 from carom.live.world_take import WorldTake
 from carom.models.model import Model
 from carom.models.world_model import WorldModel
 from carom.results.solution import Solution
 from carom.running.chunked_run import joined
 from carom.running.options import number
-from carom.running.solve import solve
 
 OFTEN = 30  #    places of a hand in a second of watching
 LONGEST = 3600  # such places: two minutes
@@ -59,15 +58,16 @@ class Gesture:
 
 def pulled_model(model: Model, method: Any, dt: float, num_steps: int, gestures: tuple[Gesture, ...]) -> Solution:
     """The run of a model with what a hand did on its way."""
-    options: dict[str, Any] = {"dt": dt, "params": model.params, "throw": False, "progress": False}
-    options |= {"name": model.name, "shape": model.shape}
     run: Solution = model.solve(method, throw=False, progress=False, dt=dt, num_steps=max(1, round(gestures[0].t / dt)))
 
     def on(state: State, steps: int) -> None:
         nonlocal run
         steps = min(steps, num_steps - run.num_steps)
         if run.status.ok and steps > 0:
-            rest = solve(model.system, method, state.q, p0=state.p, t0=state.t, num_steps=steps, **options)
+            try:
+                rest = solved(model, method, state, dt, steps)
+            except InsideObstacle as refused:
+                rest = solved(model, method, outside(state, refused), dt, steps)
             hits = replace(rest.impacts, step=rest.impacts.step + run.steps)
             run = joined(run, replace(rest, steps=run.steps + rest.steps, impacts=hits))
 

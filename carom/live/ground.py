@@ -2,8 +2,10 @@
 
 import contextlib
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -225,13 +227,23 @@ class Ground(ABC):
                     continue
                 if self.hand is not None:
                     take.pull(*self.hand, player.speed)
-                self._guarded(lambda take=take, stretch=stretch: take.grow(stretch), quiet=True)
+                try:
+                    take.grow(stretch)
+                except Exception as error:  # it would come again and again: told as a run that fails, until something is changed
+                    self._fail(take, error)
                 done = True
                 if take is self.takes[0]:
                     self._tell()
             if done:
                 self._show()
             return done
+
+    def _fail(self, take: Any, error: Exception) -> None:
+        message = str(error)
+        if not isinstance(error, CaromError):  # of ours, or of a function that a person wrote
+            traceback.print_exception(error)
+            message = f"{type(error).__name__}: {message}"
+        take.failed, take.footage = True, replace(take.footage, ok=False, message=message)
 
     def _show(self) -> None:
         for take, player in zip(self.takes, self.players, strict=True):

@@ -69,8 +69,8 @@ class LivePage(ServedPage):
         """Where the first look falls: all of the motion, from the front in the plane, from above and aside in space."""
         low, high = self.player.footage.box(self.player.follow)
         middle, away = (low + high) / 2, max(float(np.linalg.norm(high - low)), 1e-6)
-        if self.player.growing and self._goes_far(away):  # nobody knows yet where
-            away = 2.0 * away
+        if self.player.growing and self._goes_far(away):  # nobody knows yet where, but for what it meets there
+            away = (1.3 if self.player.footage.met(middle) else 2.0) * away
         side = FRONT if self.player.footage.flat else ASLANT
         middle = middle + 0.15 * away * self._right  # the panel lies over the right of the page
         camera = self.server.initial_camera
@@ -98,7 +98,10 @@ class LivePage(ServedPage):
         self.server.scene.add_light_ambient("/light", intensity=1.2)
 
     def _heard(self, said: dict[str, str]) -> None:
-        """A page says which frame it has drawn, how many milliseconds a picture takes, and whether it is drawn in software."""
+        """A page says which frame it has drawn, how many milliseconds a picture takes, how large it is, and whether it is drawn in
+        software."""
+        if all(said.get(name, "").isdigit() for name in ("wide", "high")):
+            self.outlook.pages = {**self.outlook.pages, said.get("who", ""): (int(said["wide"]), int(said["high"]))}
         if said.get("frame", "").isdigit():
             gap = int(said["gap"]) / 1000 if said.get("gap", "").isdigit() else 0.0
             self.pace.seen(said.get("who", ""), int(said["frame"]), gap=gap)
@@ -147,7 +150,8 @@ class LivePage(ServedPage):
             middle = 0.5 * (low + high) + 0.5 * sum(SIDES) * gap * self._right
             for number, client in self.server.get_clients().items():
                 with contextlib.suppress(AssertionError):  # it has not yet said where it looks from
-                    step_back(client.camera, middle, gap, wide, LETTER * max(map(len, names)))
+                    width = self.outlook.width(client.camera)
+                    step_back(client.camera, middle, gap, wide, LETTER * max(map(len, names)), width)
                     self.outlook.keep(number, client.camera)
         self._named = names
 
@@ -182,13 +186,13 @@ class LivePage(ServedPage):
         self._draw()
         if now - charts > max(1 / CHARTS, 4 / self.pace.rate):
             self.panel.show()
-            self._keep_in_sight()
+            self._keep_in_sight(now - charts)
             self._number.content = f'<i data-carom-frame="{self.frames}"></i>'
             self.pace.sent(self.frames)
             return now
         return charts
 
-    def _keep_in_sight(self) -> None:
+    def _keep_in_sight(self, passed: float) -> None:
         """What plays does not leave the picture of those who have not chosen another one; what was still outside when it was paused
         comes in."""
         if not (self.player.playing or self._stepping) or self.held():
@@ -198,7 +202,8 @@ class LivePage(ServedPage):
             for player, stage in zip(self.cast(), self.stages, strict=False)
             for centres, radii in [balls(player.footage, player.now)]
         ]
-        self._stepping = self.outlook.look(self.server.get_clients(), *(np.concatenate(every) for every in zip(*seen, strict=True)))
+        every = (np.concatenate(part) for part in zip(*seen, strict=True))
+        self._stepping = self.outlook.look(self.server.get_clients(), *every, passed)
 
     def _draw(self) -> None:
         scenes = self._set_stages()

@@ -55,7 +55,12 @@ class Playground(ModelKnobs, Ground):
         if fresh:
             self.story = []
         start = take.runs[-1]
-        entry = {"t": float(start.t[0]), "q": start.q[0].tolist(), "p": start.p[0].tolist(), "steps": int(start.num_steps)}
+        entry = {
+            "t": float(start.t[0]),
+            "q": start.q[0].tolist(),
+            "p": start.p[0].tolist(),
+            "steps": _cut(take.parts, int(start.num_steps)),
+        }
         entry |= {"told": self._told(), "method": self.method, "dt": take.dt}
         self.story = [_until(old, entry["t"]) for old in self.story if old["t"] < entry["t"] - 1e-12] + [entry]
 
@@ -66,7 +71,7 @@ class Playground(ModelKnobs, Ground):
             entries = [self.story[-1]]
             for entry in reversed(self.story[:-1]):
                 same = all(entry[key] == entries[0][key] for key in ("told", "method", "dt"))
-                after = entry["t"] + entry["steps"] * entry["dt"]
+                after = entry["t"] + sum(entry["steps"]) * entry["dt"]
                 ends = next((run for run in take.runs if abs(run.t[-1] - entries[0]["t"]) < 1e-12), None)
                 smooth = ends is not None and np.array_equal(ends.p[-1], np.array(entries[0]["p"]))
                 if not same or abs(after - entries[0]["t"]) > 1e-9 or not smooth:
@@ -80,7 +85,7 @@ class Playground(ModelKnobs, Ground):
                 p0=np.array(first["p"]),
                 t0=first["t"],
                 dt=take.dt,
-                num_steps=sum(entry["steps"] for entry in entries),
+                num_steps=sum(sum(entry["steps"]) for entry in entries),
                 params=model.params,
                 throw=False,
                 progress=False,
@@ -104,7 +109,13 @@ class Playground(ModelKnobs, Ground):
 
 def _until(entry: dict[str, Any], t: float) -> dict[str, Any]:
     """A stretch as far as it was watched: what was computed ahead of a change has not happened."""
-    return entry | {"steps": min(entry["steps"], round((t - entry["t"]) / entry["dt"]))}
+    return entry | {"steps": _cut(entry["steps"], round((t - entry["t"]) / entry["dt"]))}
+
+
+def _cut(parts: list[int], steps: int) -> list[int]:
+    """The first so many steps of a stretch that was computed in parts."""
+    ends = np.minimum(np.cumsum([0, *parts]), steps)
+    return [int(part) for part in np.diff(ends) if part] or [0]
 
 
 SCRIPT = '''"""What was played with {name}: stretch after stretch, each from where the hand left it."""
@@ -113,17 +124,21 @@ import numpy as np
 
 import carom
 
-# arguments of the model, parameters, dt, steps, and where the stretch starts: t, q, p
+# arguments of the model, parameters, dt, steps (of each part, where bodies were a little inside each other: such a run is not begun
+# there, it goes on), and where the stretch starts: t, q, p
 STRETCHES = [
     {rows},
 ]
 
 runs = []
-for arguments, params, dt, steps, t, q, p in STRETCHES:
+for arguments, params, dt, (steps, *more), t, q, p in STRETCHES:
     model = carom.models.{name}(**arguments)
     options = {{"dt": dt, "num_steps": steps, "t0": t, "params": {{**model.params, **params}}, "shape": model.shape}}
     method = {method}
-    runs.append(carom.solve(model.system, method, np.array(q), p0=np.array(p), throw=False, **options))
+    run = carom.solve(model.system, method, np.array(q), p0=np.array(p), throw=False, **options)
+    for steps in more:
+        run = run.extend(steps, throw=False)
+    runs.append(run)
 t = np.concatenate([run.t for run in runs])
 q = np.concatenate([run.q for run in runs])
 print(f"{{len(runs)}} stretches to t = {{t[-1]:.6g}}, {{sum(len(run.impacts) for run in runs)}} impacts, q = {{q[-1]}}")

@@ -27,6 +27,7 @@ class _Batch:
     colours: np.ndarray
     places: np.ndarray  #    [k, b, 3]
     turns: np.ndarray  #     [k, b, 4]
+    endless: np.ndarray  #   [b, 3] the direction in which each goes on; zero for what has an end
 
     @property
     def still(self) -> bool:
@@ -76,7 +77,8 @@ class Stage:
             side="front" if all(s.closed for s in solids) else "double",  # half the work where a processor draws
             cast_shadow=moves,
         )
-        return _Batch(handle, group, [s.body for s in solids], colours, *_stacked(solids))
+        endless = np.array([np.zeros(3) if s.endless is None else s.endless for s in solids])
+        return _Batch(handle, group, [s.body for s in solids], colours, *_stacked(solids), endless)
 
     def _loose(self, piece: Loose, number: int) -> Any:
         name, colour = f"{self.root}/loose-{number}", BLUE if piece.body >= 0 else GREY
@@ -141,9 +143,15 @@ class Stage:
         return _bar(points)[0] if self._filled(piece) else _tubes(points, THIN * self.reach)[0]
 
     def shift(self, away: np.ndarray) -> None:
-        """Move all of it, so that a body that is followed stays where it is; cameras stay in the hands of those who look."""
-        if np.any(self.frame.position != self.aside - away):
-            self.frame.position = self.aside - away
+        """Move all of it, so that a body that is followed stays where it is; cameras stay in the hands of those who look. A wall
+        without an end comes along: whoever travels for minutes does not come to the end of its slab."""
+        if not np.any(self.frame.position != self.aside - away):
+            return
+        self.frame.position = self.aside - away
+        for batch in self.batches:
+            if batch.still and np.any(batch.endless):
+                along = (batch.endless @ away)[:, None] * batch.endless
+                batch.handle.batched_positions = (batch.places[0] + along).astype(np.float32)
 
     def knows(self, footage: Footage) -> bool:
         """Whether this is footage of the same bodies, which only move otherwise."""

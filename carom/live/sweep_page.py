@@ -104,6 +104,7 @@ class SweepPage(ServedPage):
         bad = int(np.sum(self.map.done & ~np.isin(self.map.status, GOOD)))
         rate = (done - self._before) / max(time.perf_counter() - self._start, 1e-9)
         left = f", {rate:,.1f}/s, {(size - done) / rate:,.0f} s left" if 0 < done < size and rate > 0 else ""
+        left = left if done else ": workers start, and compile their programs"
         return f"{done:,} of {size:,} points{left}" + (f"\n{bad:,} did not come to their end" if bad else "")
 
     def _offer(self) -> None:

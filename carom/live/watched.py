@@ -10,7 +10,7 @@ from carom.bodies.run import WorldRun, joined
 from carom.live.footage import Footage
 from carom.live.live_page import LivePage
 from carom.live.player import Player
-from carom.live.take import footage_of
+from carom.live.take import footage_of, since
 from carom.live.world_footage import of_world
 from carom.models.model import Model
 from carom.models.world_model import WorldModel
@@ -41,7 +41,7 @@ class ModelWork:
             return footage_of(self.run, None)
         before = self.run
         self.run = before.extend(steps, throw=False, progress=False)
-        return footage_of(_since(self.run, before), seen)
+        return footage_of(since(self.run, before), seen)
 
 
 class WorldWork:
@@ -121,12 +121,3 @@ class WatchedRun:
     def __exit__(self, *_: Any) -> None:
         self.stop.set()
         self.page.close()
-
-
-def _since(whole: Solution, before: Solution) -> Solution:
-    """The part of a run that came after another one."""
-    first, hits = len(before.t) - 1, whole.impacts
-    new = slice(len(before.impacts), None)
-    table = {name: getattr(hits, name)[new] for name in hits.__dataclass_fields__ if name != "names"}
-    grid = {name: getattr(whole, name)[first:] for name in ("t", "q", "p")}
-    return replace(whole, **grid, impacts=replace(hits, **table), record=None)

@@ -11,7 +11,7 @@ import numpy as np
 from carom.calls import floats
 from carom.closures.per_object import per_object
 from carom.contact.projection import closest_point
-from carom.errors import InputError
+from carom.errors import InputError, InsideObstacle
 from carom.kept.keep import keep, keep_quick
 from carom.named import frozen, settled, traced_in, unseen_in
 from carom.results.solution import Solution
@@ -234,7 +234,7 @@ def _check_lumped(
     if shared:
         raise InputError("two contacts move the same node: the system must not be declared with separate=True")
     for i in np.flatnonzero(~(gaps + rounding >= -1e-14)) if not system.transmits else ():
-        raise InputError(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
+        raise InsideObstacle(f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-gaps[i]:.6g} deep")
     p, speed = (v, v / masses) if from_momentum else (masses * v, v)
     place, velocity, free = held
     for what, given, wanted in (("place", q, place), ("velocity", speed, np.where(free > 0, speed, velocity))):
@@ -337,7 +337,9 @@ def _check_gaps(probe: Probe, names: tuple[str, ...], closest: Callable[[], Any]
         raise InputError(f"the gap of contact {i} ({names[i]!r}) is not a number at the initial state")
     message = f"the initial state lies inside an obstacle: contact {i} ({names[i]!r}) is {-probe.gaps[i]:.6g} deep"
     nearest = closest()
-    if nearest is not None and np.all(np.isfinite(nearest)):
-        where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
-        message += f". The closest admissible configuration in the kinetic metric is q0 = {where}"
-    raise InputError(message)
+    if nearest is None or not np.all(np.isfinite(nearest)):
+        raise InsideObstacle(message)
+    where = np.array2string(np.asarray(nearest), precision=8, separator=", ")
+    raise InsideObstacle(
+        f"{message}. The closest admissible configuration in the kinetic metric is q0 = {where}", np.asarray(nearest)
+    )

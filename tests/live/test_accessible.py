@@ -235,6 +235,7 @@ def test_a_sweep_can_be_read_on_a_phone(browser):
     assert not np.any(Map.of(Store()).done)
     with SweepPage("a sweep") as page:
         page.look(Store())
+        assert page.words().startswith("0 of 4 points: workers start")
         for dark in (False, True):
             before = set(page.server.get_clients())
             visit(browser, page, dark=dark, width=PHONE, height=800, ready="[data-carom-done]")

@@ -36,6 +36,15 @@ def _inert(browser: Browser, inside: str = "document") -> None:
 
 
 @needs_browser
+def test_control_names_that_are_no_text_are_found(browser, tmp_path):
+    (tmp_path / "evil.html").write_text(f"<!doctype html><body>{EVIL}")
+    browser.call("Page.navigate", url=(tmp_path / "evil.html").as_uri())
+    browser.wait("window.hacked === 1")
+    with pytest.raises(AssertionError):
+        _inert(browser)
+
+
+@needs_browser
 def test_in_a_report(browser, tmp_path):
     evil().solve(num_steps=100).report(tmp_path / "run.html")
     browser.open(tmp_path / "run.html")

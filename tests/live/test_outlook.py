@@ -94,13 +94,13 @@ def test_what_is_outside_when_it_is_paused_comes_in():
         until(lambda: page.frames)  # from then on its own clock waits for somebody who looks
         answers = [True, True, False]
         page.outlook = SimpleNamespace(look=lambda *_: answers.pop(0))
-        page._keep_in_sight()
+        page._keep_in_sight(0.1)
         assert len(answers) == 3  # control: what has not played is looked at as it is
         page.player.playing = True
-        page._keep_in_sight()
+        page._keep_in_sight(0.1)
         page.player.playing = False
         for _ in range(3):
-            page._keep_in_sight()
+            page._keep_in_sight(0.1)
         assert not answers  # once more, until all is seen, and then no more
 
 
@@ -128,3 +128,35 @@ def test_dice_that_roll_apart_stay_in_the_picture(browser):
 def _shifted(page):
     centres, radii = balls(page.player.footage, page.player.now)
     return centres + np.asarray(page.stages[0].frame.position), radii
+
+
+def test_a_page_that_is_looked_after_seldom_steps_back_as_fast():
+    """A ball that rolled away was out of sight for seconds where a processor drew: a step back was as long, and came less often."""
+    far, away = (np.array([[-40.0, 0.0, 0.0]]), np.zeros(1)), {}
+    for passed, looks in ((1 / 8, 16), (1.0, 2)):
+        outlook, camera = _outlook(), _camera()
+        outlook.look({1: _client(camera)}, *ORIGIN)
+        for _ in range(looks):
+            old = np.copy(camera.position)
+            outlook.look({1: _client(camera)}, *far, passed)
+            camera.position, told = old, camera.position  # what it says comes a moment late
+            outlook.look({1: _client(camera)}, *ORIGIN)
+            camera.position = told
+        away[passed] = -camera.position[1]
+    assert away[1.0] == pytest.approx(2 * 1.4**2) and away[1 / 8] == pytest.approx(2 * 1.05**16)  # 3.9 and 4.4: nearly as far
+    camera.position = 0.8 * camera.position / 1.4  # control: nearer than it was told a moment ago, and that is a hand
+    outlook.look({1: _client(camera)}, *far)
+    assert -camera.position[1] == pytest.approx(0.8 * away[1.0] / 1.4)
+
+
+def test_the_panel_is_as_wide_as_ever_on_screens_with_other_pixels():
+    """A camera counts the pixels that are drawn: on a page that drew at half its resolution the panel was taken to be below."""
+    point, one = np.array([[2.0, 0.0, 0.0]]), np.zeros(1)
+    coarse, fine = _camera(500), _camera(2000)
+    coarse.image_height, fine.image_height = 250, 1000
+    outlook = _outlook()
+    assert excess(coarse, point, one, outlook.width(coarse)) == pytest.approx(0.5)  # control: 500 pixels, all of them free
+    outlook.pages = {"other": (800, 700), "this": (1000, 500)}
+    for camera in (coarse, fine):
+        assert outlook.width(camera) == 1000
+        assert excess(camera, point, one, outlook.width(camera)) == pytest.approx(0.5 / 0.3)  # as in the first test

@@ -277,6 +277,17 @@ def test_who_goes_along_with_a_body_looks_at_where_it_goes_up_and_down():
     assert np.array_equal(footage.box(), footage.box(None))
 
 
+def test_the_first_look_shows_what_there_is_to_meet():
+    """The first moments of a ball on a sphere are a dot that hardly moves, and the page was white; that of a piston, too."""
+    sphere, piston = (of_solution(model.solve(num_steps=3)) for model in (carom.models.sphere(), carom.models.piston()))
+    for footage, wanted in ((sphere, [(-1, 1), (-1, 1)]), (piston, [(0, 1), (-0.02, 0.02)])):  # its sphere; its walls, and no more
+        low, high = footage.box(0)
+        found = [(low[i], high[i]) for i in (0, 2)]
+        np.testing.assert_allclose(found, wanted, atol=0.05)  # walls are as thick as 0.03 of it
+        moving = [piece.points for piece in footage.loose if piece.body >= 0]
+        assert np.ptp(np.concatenate([p.reshape(-1, 3) for p in moving]), axis=0).max() < 0.1  # control: the body alone
+
+
 def test_sixty_frames_a_second_are_sixty_though_every_one_of_them_comes_late():
     late, rate = 0.4e-3, 60.0
 

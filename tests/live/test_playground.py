@@ -250,6 +250,58 @@ def test_a_run_that_fails_stays_and_says_why():
     assert not ground.takes[0].failed and ground.player.footage.ok
 
 
+def test_bodies_that_are_a_little_inside_each_other_go_on():
+    """MoreauJean looks at velocities alone: the sleeve of the woodpecker is inside its pole by 10⁻⁶, where `solve` starts no run.
+    The play stopped there, after its first stretch, and so it did with the block and the slider crank."""
+    ground = Playground("woodpecker", carom.models.woodpecker)
+    take, model = ground.takes[0], carom.models.woodpecker()
+    end = take.state
+    with pytest.raises(carom.InputError, match="lies inside an obstacle"):  # control: this is such a place
+        carom.solve(model.system, take.method, end.q, p0=end.p, t0=end.t, dt=take.dt, num_steps=1, params=model.params)
+    watch(ground, 1.4, each=0.1)  # at a tenth of the speed
+    whole = model.solve(num_steps=1400)
+    seen = take.runs[0]
+    assert ground.player.now == pytest.approx(0.14) and not ground.message and not take.failed
+    assert seen.t[0] == 0.0 and len(seen.t) > 1000 and len(take.runs) < 4  # in one piece
+    assert np.allclose(seen.q[:1001], whole.q[:1001], rtol=0, atol=1e-12)  # the same program, in longer chunks
+    ground.turn("gravity", 4.0)
+    watch(ground, 0.5, each=0.1)
+    here = ground.player.footage.centre(0, ground.player.now)
+    ground.pull(0, here, here + np.array([0.001, 0.0, 0.001]))
+    for _ in range(8):
+        ground.player.tick(HELD)
+        ground.work()
+    ground.pull(0, None, None)
+    watch(ground, 0.5, each=0.1)
+    assert not ground.message and not take.failed
+    space: dict = {}
+    exec(compile(ground.script(), "script.py", "exec"), space)
+    seen = [run for run in take.runs if len(run.t) > 1]  # one may be cut off where it began
+    for name in "tqp":  # bit by bit: the same stretches by the same programs
+        told = np.concatenate([getattr(run, name) for run in space["runs"]])
+        assert np.array_equal(told, np.concatenate([getattr(run, name) for run in seen])), name
+
+
+def test_what_cannot_go_on_is_told_once_and_a_restart_helps(ground, monkeypatch, capsys):
+    """It was asked for again and again, by a page that said "computing" for ever; other errors ended its thread."""
+    take = ground.takes[0]
+    for error, told in ((carom.InputError("no such step"), "no such step"), (KeyError("mass"), "KeyError: 'mass'")):
+
+        def refused(seconds, error=error):
+            raise error
+
+        monkeypatch.setattr(take, "grow", refused)
+        ground.player.scrub(ground.player.end)
+        assert ground.work() and not ground.work() and ground.player.footage.message == told and not ground.player.footage.ok
+        assert ("KeyError" in capsys.readouterr().err) == told.startswith("KeyError")  # nobody would find its place without
+        monkeypatch.undo()
+        ground.restart()
+        take = ground.takes[0]
+        assert ground.player.footage.ok and not take.failed
+        ground.player.scrub(ground.player.end)
+        assert ground.work() and ground.player.footage.ok  # control
+
+
 def test_every_model_has_knobs_and_methods():
     for name, factory in carom.models.ALL.items():
         model = factory()

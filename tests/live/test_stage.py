@@ -57,6 +57,24 @@ def test_footage_that_changes_while_a_frame_is_drawn_is_drawn_in_the_next(monkey
             page.stages[0].draw(other[id(page.stages[0].footage)], 0.0, False, False)
 
 
+def test_a_floor_without_an_end_comes_along():
+    """Who followed the particle for some seconds saw it bounce on nothing: the slab under it had been left behind."""
+    footage = of_solution(carom.models.particle(restitution=1.0).solve(num_steps=300))
+    player = Player(footage)
+    player.follow = 0
+    with LivePage(player, plain=True) as page:
+        until(lambda: page.frames)
+        stage = page.stages[0]
+        (floor,) = [batch for batch in stage.batches if batch.still]
+        assert np.allclose(np.abs(floor.endless), [[1, 0, 0]])
+        for away in ([40.0, 0.0, 0.0], [-7.0, 0.0, 0.5]):
+            stage.shift(np.array(away))
+            seen = np.asarray(stage.frame.position) + floor.handle.batched_positions[0] - floor.places[0, 0]
+            assert np.allclose(seen, [0, 0, -away[2]], atol=1e-5)  # single precision: it stays where it is seen, up and down apart
+        other = of_solution(carom.models.bowl().solve(num_steps=3))
+        assert all(solid.endless is None for solid in other.solids)  # control: a bowl ends
+
+
 @needs_browser
 def test_an_elastic_bar_is_seen_whole_and_dragged(browser):
     """Its outline moves by itself, point by point; what it encloses can be taken hold of. Bars that hardly move fill their page."""

@@ -1,5 +1,6 @@
 """Work that is watched while it is done: `carom run --live` of models and worlds, `carom sweep --live` with its map."""
 
+import contextlib
 import signal
 import threading
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import typer
 from browser import needs_browser
-from live_pages import until, visit
+from live_pages import button, says, until, visit
 from typer.testing import CliRunner
 
 import carom
@@ -20,7 +21,7 @@ pytest.importorskip("viser", reason="pip install 'carom[live]'")
 
 from carom.live.served import ServedPage
 from carom.live.sweep_page import FAILED, WAITING, Map, SweepPage, legend, painted, table
-from carom.live.watched import WatchedRun, WorldWork
+from carom.live.watched import ModelWork, WatchedRun, WorldWork
 
 GRID = {"gravity": [1.0, 5.0, 9.0], "restitution": [0.5, 1.0, 2.0]}  # a restitution of 2 is refused
 OPTIONS = {"workers": 0, "block": 1, "num_steps": 60, "method": carom.MoreauJean()}
@@ -67,6 +68,36 @@ def test_a_run_that_fails_midway_is_shown_as_such(pages):
     assert 0 < footage.t[-1] < 1200 * carom.models.drag().dt  # what was computed stays to be seen
     page.panel.show()  # nobody is connected: the clock does not draw
     assert page.panel.status.value.startswith("failed: step")
+
+
+class Failing(ModelWork):
+    """After its first stretches it goes on, and fails, when it is told to."""
+
+    def __init__(self, *what):
+        super().__init__(*what)
+        self.go = threading.Event()
+
+    def more(self, steps, seen):
+        assert seen is None or self.run.num_steps < 300 or self.go.wait(60)
+        return super().more(steps, seen)
+
+
+@needs_browser
+def test_a_run_that_fails_while_somebody_watches(browser):
+    """The page says how far it is, then that it failed, why, and what to try; what was computed can be played."""
+    model = carom.models.drag()
+    work = Failing(model, carom.VariationalCollision(carom.Left()), {})
+    with WatchedRun("drag", work, 1600) as watched:
+        visit(browser, watched.page)
+        says(browser, "steps/s")
+        assert not browser.run("document.querySelector('textarea').value.includes('failed')")  # control
+        work.go.set()
+        says(browser, "failed: step")
+        says(browser, "choose MoreauJean or TimeDG")
+        assert watched.finish().num_steps < 1600
+        button(browser, "Play")
+        until(lambda: watched.page.player.now > 0.2)
+        assert not watched.page.trouble
 
 
 def test_a_world_is_watched_and_comes_out_to_the_last_bit(pages):
@@ -254,3 +285,22 @@ def test_long_names_break_in_a_narrow_table():
     here = Map({"<b>_x": np.ones(1)}, (1, 1), np.ones(1, bool), np.array(["ok"]), {"energy_error_max": np.ones(1)})
     made = table(here, "energy_error_max")
     assert "energy_<wbr>error_<wbr>max" in made and "&lt;b&gt;_<wbr>x" in made and "<b>" not in made
+
+
+def test_a_terminal_hears_that_something_is_compiled(monkeypatch):
+    """`carom play beam` said nothing for as long as its program took to compile: half a minute on a busy machine."""
+    told: list[str] = []
+
+    def stay(open_page, no_browser):
+        open_page()
+
+    class Console:
+        def status(self, words):
+            told.append(words)
+            return contextlib.nullcontext()
+
+    monkeypatch.setattr("carom.cli.watching.stay", stay)
+    monkeypatch.setattr("carom.cli.terminal.console", lambda stderr: Console() if stderr else None)
+    monkeypatch.setattr("carom.live.viewing.play", lambda model, **_: told.append(model))
+    assert call("play", "star", "--no-browser").exit_code == 0
+    assert "compiled first" in told[0] and told[1:] == ["star"]

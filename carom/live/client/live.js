@@ -83,8 +83,23 @@ const soft = (() => {
   const listen = () => document.body.addEventListener("keydown", keep);
   if (document.body) listen(); else addEventListener("DOMContentLoaded", listen);
 })();
-// What this page has seen so far, and how long a picture takes it, said four times a second: the server sends no more than the slowest
-// page can draw.
+// A field that only says something is as high as what it says, up to a third of the page: viser shows six lines of the reason why a
+// run failed, and what to try is in the seventh. That something failed or was refused is said to those who listen, too.
+(() => {
+  const aloud = Object.assign(document.createElement("div"), { id: "carom-aloud", role: "status" });
+  setInterval(() => {
+    let news = "";
+    for (const field of document.querySelectorAll("textarea:disabled")) {
+      if (field.value.length < 150) field.style.minHeight = "";
+      else if (field.scrollHeight > field.clientHeight + 2) field.style.minHeight = `${Math.min(field.scrollHeight + 4, innerHeight / 3)}px`;
+      news += field.ariaLabel === "refused" ? `refused: ${field.value}` : field.value.match(/^(failed|this page failed): .*/m)?.[0] ?? "";
+    }
+    if (!aloud.isConnected) document.body?.append(aloud);
+    else if (aloud.textContent !== news) aloud.textContent = news;
+  }, 250);
+})();
+// What this page has seen so far, how long a picture takes it and how large it is, said four times a second: the server sends no more
+// than the slowest page can draw.
 (() => {
   const who = Math.floor(Math.random() * 1e9).toString();
   let last = "", gap = 0;
@@ -94,6 +109,8 @@ const soft = (() => {
     if (!frame || frame === last || document.hidden) return;
     last = frame;
     measure();
-    fetch(`/seen?who=${who}&frame=${frame}&gap=${Math.round(gap)}&soft=${soft ? 1 : 0}`, { cache: "no-store" }).catch(() => {});
+    const scene = document.querySelector("canvas[data-engine]");
+    const said = { who, frame, gap: Math.round(gap), soft: soft ? 1 : 0, wide: scene?.clientWidth ?? 0, high: scene?.clientHeight ?? 0 };
+    fetch(`/seen?${new URLSearchParams(said)}`, { cache: "no-store" }).catch(() => {});
   }, 250);
 })();
