@@ -20,6 +20,7 @@ from carom.running.solve import solve
 from carom.running.tracing import check_function, explained, numbers_along
 from carom.system.one_state import check_leaves, one_state
 from carom.system.system import System
+from carom.wanted import Whole
 
 MOST_IMPACTS = 64  # in one step
 
@@ -92,7 +93,7 @@ def _momenta_in_space(space, q, p):
 
 
 @public
-def penetration(solution: Solution, samples: int = 0) -> float:
+def penetration(solution: Solution, samples: Whole = 0) -> float:
     """The deepest violation of any gap, at the nodes, at the impacts and at `samples` points inside each impact-free step."""
     depth = max(
         _depth(solution.system, solution.params, solution.t, solution.q),

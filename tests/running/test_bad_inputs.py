@@ -75,6 +75,11 @@ def mean(loss=lambda run: run.q[-1, 1], q0s=((0.0, 1.0), (0.0, 2.0)), **more):
     return carom.expectation(loss, FALLING, METHOD, q0s, [0.0, 0.0], **{"dt": 0.01, "num_steps": 5, **more})
 
 
+def diagram(**more):
+    given = {"vary": "mass", "values": [1.0], "dt": 0.01, "num_steps": 5, "params": GOOD, **more}
+    return carom.diagnostics.bifurcation(HEAVY, METHOD, [0.0, 1.0], [0.0, 0.0], **given)
+
+
 def mesh(data):
     Path("part.obj").write_bytes(data)
     return carom.shapes.read_mesh("part.obj")
@@ -561,6 +566,13 @@ MANY = {
     "an energy of another size": (lambda: carom.diagnostics.energy(FALLING, [0.0], [0.0, 1.0]), "q and v must be vectors of the same length"),
     "a velocity that is nothing": (lambda: carom.rigid_velocity(None, None), "rigid_velocity: q must be numbers; got None"),
     "a place that is none": (lambda: carom.separations(SQUARE, None, SQUARE, ([1.0, 0.0], 0.0)), "at_one must be a place"),
+    "a diagram of texts": (lambda: diagram(values=""), "values must be a list of finite numbers; got ''"),
+    "a diagram of complex numbers": (lambda: diagram(values=1j), "values must be a list of finite numbers"),
+    "a diagram that follows nothing": (lambda: diagram(follow=None), "follow must be True or False"),
+    "samples in words": (lambda: carom.diagnostics.penetration(solve(), samples="x"), "samples must be a whole number that is not negative"),
+    "samples less than none": (lambda: carom.diagnostics.penetration(solve(), samples=-1), "samples must be a whole number that is not negative"),
+    "a step of an extended form with no method": (
+        lambda: carom.diagnostics.extended_symplectic_defect(FALLING, None, [0.0, 1.0], [0.0, 0.0], 0.1), "method must be"),
     "a mesh that is no name": (lambda: carom.shapes.read_mesh(None), "path must be the name of a file"),
     "a mesh of bytes": (lambda: mesh(b"\xff\xfe"), "0 points and 0 triangles"),
     "a mesh with a wild corner": (lambda: mesh(b"v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"), "all of them must be finite numbers"),
