@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from carom.errors import InputError
-from carom.wanted import wanted
+from carom.wanted import is_masked, wanted
 
 Anything = TypeVar("Anything", bound=Callable[..., Any])
 Owner = TypeVar("Owner", bound=type)
@@ -181,8 +181,8 @@ def _misfit(signature: inspect.Signature, name: str, hidden: int, args: tuple[An
 
 def real(value: Any) -> float:
     """One number, and no text that Python would read as one."""
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"{value!r} is a text")
+    if isinstance(value, (str, bytes)) or is_masked(value):
+        raise TypeError(f"{value!r} is no number")
     try:
         return float(value)
     except OverflowError as error:  # a whole number of Python's, beyond 1.8e308

@@ -26,7 +26,7 @@ class Wanted(ABC):
         """The value; a number as one of Python's."""
         try:
             return self.fitting(value)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # a value may answer with anything when it is asked for its number
             got = repr(value)
             got = got if len(got) <= 200 else f"{got[:200]}…"
             raise InputError(f"{name} must be {self.words}; got {got}") from None
@@ -136,7 +136,7 @@ class _Numbers(Wanted):
                 raise ValueError
             return value if hasattr(value, "dtype") and not self.whole else entries
         kind = getattr(getattr(value, "dtype", None), "kind", "f")
-        if isinstance(value, (str, bytes, bool, complex)) or kind not in "iuf" or getattr(value, "ndim", 0):
+        if isinstance(value, (str, bytes, bool, complex)) or is_masked(value) or kind not in "iuf" or getattr(value, "ndim", 0):
             raise TypeError
         number = _python(value, self.whole)
         endless = self.endless and number == math.inf
@@ -148,6 +148,11 @@ class _Numbers(Wanted):
 
 def _python(value: Any, whole: bool) -> float:
     return int(value) if whole else float(value)
+
+
+def is_masked(value: Any) -> bool:
+    """Is it the one number of numpy's that is none? Asked without numpy; as a float it would be one that is not a number."""
+    return type(value).__name__ == "MaskedConstant"
 
 
 def _traced(value: Any) -> bool:

@@ -20,6 +20,7 @@ from carom.errors import NotThere
 from carom.results.impacts import counted
 from carom.results.solution import Status
 from carom.results.views import view
+from carom.wanted import Flag
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -194,7 +195,7 @@ class WorldRun:
     def index(self, body: Any) -> int:
         """The number of a body, by its handle or its name."""
         name = body if isinstance(body, str) else getattr(body, "name", body)
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
             known = ", ".join(map(repr, self.names))
             raise NotThere(f"there is no body {name!r} in this run; there are {known}{nearest(name, self.names)}")
         return self.names.index(name)
@@ -256,7 +257,7 @@ class WorldRun:
 
     # -- what one does with it -------------------------------------------------------------------------------------------
 
-    def extend(self, num_steps: int, *, world: "World | None" = None, progress: bool | None = None) -> "WorldRun":
+    def extend(self, num_steps: int, *, world: "World | None" = None, progress: Flag | None = None) -> "WorldRun":
         """The same run, so many steps longer. A run from a file needs its `world`: a file holds no functions and no joints."""
         return view("extend_world")(self, num_steps, world, progress)
 

@@ -267,7 +267,7 @@ class World:
         k, c = number(stiffness, "the stiffness of a spring"), number(damping, "the damping of a spring")
         if k < 0 or c < 0:
             raise InputError(f"stiffness and damping must not be negative; got {stiffness!r} and {damping!r}")
-        if not isinstance(at, list | tuple | np.ndarray) or len(at) != 2:
+        if not isinstance(at, list | tuple | np.ndarray) or getattr(at, "ndim", 1) == 0 or len(at) != 2:
             raise InputError(f"a spring needs at=, two points in space, one on each body; got {at!r}")
         if length is not None and not number(length, "the length of a spring") >= 0:
             raise InputError(f"the length of a spring must not be negative; got {length!r}")

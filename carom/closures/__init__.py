@@ -12,6 +12,7 @@ of its own numbers, whatever has been assigned since.
 What is seen by value: numbers, texts, arrays, containers, functions, partials, methods, objects by their attributes, classes and
 modules of one's own by what is read of them. Installed packages are taken to be constant. What hides its state (objects of C
 extensions, a generator of random numbers) is compared by identity, and so is a container that the function itself appends to.
+What is too much or too deep to be read, and keys that are found by what they are, is left as it is and told apart by tracing.
 A class of one's own cannot be copied: its attributes are compared again whenever the function is used (`Frozen.unchanged`).
 """
 

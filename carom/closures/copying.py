@@ -9,9 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from carom.closures.reading import (
-    PLAIN,
+from carom.closures.code_reads import what_is_read
+from carom.closures.insides import (
     bare,
+    dict_of,
+    from_package,
     home,
     imported,
     in_builtins,
@@ -20,14 +22,15 @@ from carom.closures.reading import (
     is_library,
     keeps_to_itself,
     state_of,
-    what_is_read,
 )
+from carom.closures.reading import PLAIN, Reader, pairs_of
 
 
 class Copier:
-    """Copies a function with everything that it captures and that somebody could change."""
+    """Copies a function with everything that it captures and that somebody could change, as far as a Reader has read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Reader) -> None:
+        self.left, self.lists_names = reader.left, reader.lists_names
         self.copies: dict[int, Any] = {}
         self.alive: list[Any] = []
         self.attributes: frozenset[str] = frozenset()
@@ -35,7 +38,9 @@ class Copier:
         self.told: dict[int, set[str]] = {}  # the names of each module that were copied
 
     def copy(self, x: Any) -> Any:
-        if type(x) in PLAIN or isinstance(x, (np.generic, jax.core.Tracer, jax.Array)):
+        if type(x) is np.void:
+            return x.copy()
+        if type(x) in PLAIN or id(x) in self.left or isinstance(x, (np.generic, jax.core.Tracer, jax.Array)):
             return x
         if isinstance(x, types.ModuleType) and not installed(x.__name__):
             return self.module(x)  # whenever it is met: every function reads other names of it
@@ -49,7 +54,7 @@ class Copier:
     def compound(self, x: Any) -> Any:
         jitted = inside_jit(x)
         if isinstance(x, np.ndarray):
-            return x.copy() if x.dtype != object else self.objects(x)
+            return self.array(x) if x.dtype != object else self.objects(x)
         if isinstance(x, types.FunctionType):
             return x if is_library(x) else self.function(x)
         if jitted is not None:
@@ -66,11 +71,21 @@ class Copier:
             return x._make(self.copy(y) for y in x)  # pyright: ignore[reportAttributeAccessIssue]
         if isinstance(x, (dict, list, collections.deque, array.array, types.MappingProxyType)):
             return self.container(x)
-        if isinstance(x, functools.partial):
-            return functools.partial(self.copy(x.func), *self.copy(x.args), **self.copy(x.keywords))
+        if isinstance(x, functools.partial) and is_library(type(x)):  # JAX has one of its own
+            copied = type(x)(self.copy(x.func), *self.copy(x.args), **self.copy(x.keywords))
+            vars(copied).update({name: self.copy(value) for name, value in vars(x).items()})
+            return copied
         if isinstance(x, types.MethodType):
             return types.MethodType(self.copy(x.__func__), self.copy(x.__self__))
         return self.object(x)
+
+    def array(self, x: np.ndarray) -> np.ndarray:
+        """What an array of one's own class holds besides does not always go along; packages see to that for theirs."""
+        copied, own = x.copy(), dict_of(x)
+        if own and not from_package(x):
+            self.copy(type(x))
+            vars(copied).update({name: self.copy(value) for name, value in own.items()})
+        return copied
 
     def objects(self, x: np.ndarray) -> np.ndarray:
         copied = np.empty_like(x)
@@ -79,6 +94,8 @@ class Copier:
 
     def container(self, x: Any) -> Any:
         """Dicts and lists, and what is made of them: through the functions of Python's own, since theirs may do anything."""
+        if isinstance(x, dict):
+            self.uncopied += [(key, self.attributes) for key in dict.keys(x) if type(key) not in PLAIN]
         if type(x) is dict:
             return {key: self.copy(value) for key, value in x.items()}
         if isinstance(x, types.MappingProxyType):
@@ -95,11 +112,12 @@ class Copier:
         else:
             kind = collections.OrderedDict if isinstance(x, collections.OrderedDict) else dict
             copied = kind.__new__(type(x))
-            for key, value in dict.items(x):
+            for key, value in pairs_of(x):
                 kind.__setitem__(copied, key, self.copy(value))
         if isinstance(x, collections.defaultdict):
             copied.default_factory = self.copy(x.default_factory)
-        vars(copied).update({name: self.copy(value) for name, value in vars(x).items()}) if hasattr(x, "__dict__") else None
+        if own := dict_of(x):
+            vars(copied).update({name: self.copy(value) for name, value in own.items()})
         return copied
 
     def function(self, f: types.FunctionType) -> types.FunctionType:
@@ -133,9 +151,13 @@ class Copier:
     def module(self, x: types.ModuleType) -> types.ModuleType:
         copied = self.copies.get(id(x))
         if copied is None:
+            if self.lists_names:
+                return x
             copied = self.copies[id(x)] = types.ModuleType(x.__name__)
             self.alive.append(x)
-            copied.__dict__.update(vars(x))
+            copied.__dict__.update({name: value for name, value in vars(x).items() if name.startswith("__")})
+            copied.__dict__["__getattr__"] = functools.partial(getattr, x)  # names that no text shows are what they are now
+            self.uncopied += [(vars(x)["__getattr__"], self.attributes)] if "__getattr__" in vars(x) else []
         told = self.told.setdefault(id(x), set())
         new = self.attributes & vars(x).keys() - told
         told.update(new)
@@ -144,16 +166,17 @@ class Copier:
 
     def object(self, x: Any) -> Any:
         state = None if keeps_to_itself(x) else state_of(x)
-        if state is None:
-            return x
+        if state is None or (str(type(x).__module__).startswith("jax.") and not callable(x)):
+            return x  # JAX knows its shapes and trees by identity, and nobody changes them
         self.copy(type(x))
         try:
             copied = bare(type(x))
         except TypeError:  # part of it is written in C
-            self.uncopied.append((x, self.attributes))
+            if not from_package(x):
+                self.uncopied.append((x, self.attributes))
             return x
         self.copies[id(x)] = copied
-        own = getattr(x, "__dict__", {})
+        own = dict_of(x) or {}
         for name, value in state.items():
             if name in own:  # not as an attribute: a class may have a property of that name
                 vars(copied)[name] = self.copy(value)

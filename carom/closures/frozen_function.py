@@ -26,7 +26,7 @@ class Frozen:
         self.uncopied, self.names = copied[1].uncopied, frozenset(reader.names)
         self.shared = self._uncopied_now()
         self.sight: tuple[dict[str, Any], bytes] | None = None  # placeholders, and what it computed of them (`settled`)
-        self.sure: bool | None = None  # all that it captures is read by value; None: nobody has asked
+        self.sure: bool | None = False if reader.left else None  # all that it captures is read by value; None: nobody has asked
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if not self.unchanged():
@@ -70,7 +70,7 @@ def freeze(function: Callable[..., Any]) -> Frozen:
     key = reader.read(function)
     found = _FROZEN.get(key)
     if found is None:
-        copier = Copier()
+        copier = Copier(reader)
         found = Frozen((copier.copy(function), copier), function, key, reader)
         _FROZEN[key] = found
     return found

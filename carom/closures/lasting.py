@@ -22,8 +22,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from carom.closures.code_reads import what_is_read
 from carom.closures.frozen_function import Frozen
-from carom.closures.reading import Reader, attribute, home, inside_jit, installed, is_library, members, what_is_read
+from carom.closures.insides import attribute, from_package, home, inside_jit, installed, is_library, members
+from carom.closures.reading import Reader
 
 # Packages whose functions of numbers are settled by their versions ...
 KNOWN = frozenset({"carom", "jax", "jaxlib", "numpy", "equinox", "jaxtyping"})
@@ -34,7 +36,7 @@ PURE |= {"typing", "types", "abc", "numbers", "fractions", "copy"}
 WORLDLY = frozenset({"random", "default_rng", "RandomState", "Generator", "environ", "getenv", "modules"})
 WORLDLY |= {"load", "loads", "loadtxt", "genfromtxt", "fromfile", "fromregex", "memmap", "open_memmap", "DataSource", "ctypeslib"}
 WORLDLY |= {"geterr", "geterrcall", "getbufsize", "get_printoptions"}
-WORLDLY |= {"__dict__", "__globals__", "__builtins__", "__code__", "__closure__", "__subclasses__"}
+WORLDLY |= {"__dict__", "__globals__", "__builtins__", "__code__", "__closure__", "__subclasses__", "__getattribute__"}
 HIDDEN = frozenset({"getattr", "setattr", "delattr", "globals", "locals", "vars", "dir", "eval", "exec", "compile", "__import__"})
 HIDDEN |= {"open", "input", "print", "breakpoint", "id", "hash"}
 _FIELD = type(collections.namedtuple("_Pair", "one other").one)  # of a named tuple: a number and a text
@@ -113,10 +115,13 @@ class _Lasting(Reader):
             raise Unsure(type(x).__name__)
         return super().value(x)
 
+    def leave(self, x: Any) -> None:
+        raise Unsure(f"{type(x).__name__} is left as it is")
+
     def compound(self, x: Any) -> None:
         if isinstance(x, collections.defaultdict):
             raise Unsure("a defaultdict has a function of its own")
-        own = not isinstance(x, (eqx.Module, types.FunctionType, type)) and not installed(type(x).__module__)
+        own = not isinstance(x, (eqx.Module, types.FunctionType, type)) and not from_package(x)
         if own and not isinstance(x, tuple) and not jax.tree_util.all_leaves([x]):
             raise Unsure(f"how {type(x).__name__} is a tree is said elsewhere")
         if isinstance(x, types.FunctionType) and x.__module__ in (None, "builtins"):

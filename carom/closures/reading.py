@@ -1,171 +1,48 @@
 """What a function computes, as one tuple: its code, and the values that the code reads."""
 
 import array
-import builtins
 import collections
-import dis
-import enum
 import functools
 import hashlib
-import importlib
 import os
-import sys
 import types
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from carom.closures.code_reads import what_is_read
+from carom.closures.insides import (
+    METHODS,
+    bare,
+    dict_of,
+    from_package,
+    home,
+    imported,
+    in_builtins,
+    inside_jit,
+    installed,
+    is_library,
+    keeps_to_itself,
+    members,
+    state_of,
+)
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, np.dtype)
 _USUAL = frozenset([types.FunctionType, tuple, list, dict])  # neither arrays nor modules
-_GROWERS = frozenset(["append", "extend", "insert", "setdefault", "update", "pop", "add", "clear", "remove"])
-_LARGEST = 50_000  # parts of one function; what lies beyond is compared by identity
+_LARGEST = 50_000  # parts of one function; what lies beyond is left as it is
+_DEEPEST = 100  # things that hold one another: Python calls no more than a thousand functions within one another
 _BLIND = frozenset(["globals", "eval", "exec", "open"])  # ways to values that the text of a function does not show
-_OPEN = frozenset(["types.SimpleNamespace", "argparse.Namespace"])  # of Python's own classes: they are what their attributes are
-_OPEN |= {"collections.UserDict", "collections.UserList", "collections.ChainMap"}
+_PRINTED = frozenset(["__doc__", "__annotations__"])  # what is said of functions and classes, and not read
 _OUTSIDE = frozenset(["environ", "getenv", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"])  # of os and numpy
-
-
-class _Reads(NamedTuple):
-    """What a code object refers to."""
-
-    key: tuple  #                   the code itself, wherever it was written
-    names: tuple[str, ...]  #       globals
-    attributes: frozenset[str]  #   of anything
-    grown: frozenset[str]  #        captured containers that the code changes
-    writes: bool  #                 it assigns to globals or to captured variables
-    imports: frozenset[str]  #      modules that the code imports when it runs
-
-
-@functools.lru_cache(4096)
-def what_is_read(code: types.CodeType) -> _Reads:
-    names: dict[str, None] = {}
-    attributes: set[str] = set()
-    grown: set[str] = set()
-    imports: set[str] = set()
-    writes, last = False, ""
-    constants: list[Any] = []
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            names[step.argval] = None
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            attributes.add(step.argval)
-            if step.argval in _GROWERS and last:
-                grown.add(last)
-        elif step.opname == "IMPORT_NAME":
-            imports.add(step.argval)
-        elif step.opname == "IMPORT_FROM":
-            attributes.add(step.argval)
-        elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            writes = True
-        elif step.opname in ("STORE_DEREF", "DELETE_DEREF"):
-            writes |= step.argval in code.co_freevars
-        last = step.argval if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF") else ""
-    for constant in code.co_consts:
-        attributes |= {word for word in _texts(constant) if word.isidentifier()}  # getattr(module, "gravity")
-        if isinstance(constant, types.CodeType):
-            inner = what_is_read(constant)
-            names |= dict.fromkeys(inner.names)
-            attributes |= inner.attributes
-            grown |= inner.grown
-            writes |= inner.writes
-            imports |= inner.imports
-            constants.append(inner.key)
-        else:  # a set is written in the order of its hashes, which is another one in every process
-            written = sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)
-            constants.append((type(constant).__name__, str(written)))
-    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_exceptiontable)
-    key = (code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, *shape)
-    return _Reads(key, tuple(names), frozenset(attributes), frozenset(grown), writes, frozenset(imports))
-
-
-def _texts(constant: Any) -> tuple[str, ...]:
-    several = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
-    return tuple(x for x in several if isinstance(x, str))
-
-
-def imported(f: types.FunctionType) -> list[types.ModuleType]:
-    """Modules of one's own that a function imports when it runs; it would load them in a moment anyway."""
-    found = []
-    for name in what_is_read(f.__code__).imports:
-        package = f.__globals__.get("__package__") or ""
-        for full in (name, f"{package}.{name}".rstrip(".")):  # what a relative import means is not written at its name
-            if full and not installed(full):
-                try:
-                    found.append(importlib.import_module(full))
-                except Exception:  # it will fail once more, where the function is called, and be told there
-                    continue
-    return found
 
 
 @functools.lru_cache(1024)
 def _is_module(kind: type) -> bool:
     return issubclass(kind, eqx.Module)
-
-
-@functools.lru_cache(1024)
-def installed(module: str) -> bool:
-    """Does a module belong to Python or to an installed package? Those are taken to be constant."""
-    root = module.partition(".")[0]
-    if root in sys.stdlib_module_names or root == __name__.partition(".")[0]:
-        return True
-    file = getattr(sys.modules.get(root), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
-
-
-def attribute(x: Any, name: str) -> Any:
-    """An attribute, or None: objects with a `__getattr__` of their own may answer with any exception."""
-    try:
-        return getattr(x, name, None)
-    except Exception:
-        return None
-
-
-def home(f: types.FunctionType) -> str:
-    """The module whose globals a function reads. What it says of itself may be another one's, by functools.wraps; what `exec` makes
-    has none."""
-    return f.__globals__.get("__name__") or ""
-
-
-def is_library(x: Any) -> bool:
-    """A function or class on the top level of an installed package."""
-    inner = "<locals>" in (attribute(x, "__qualname__") or "") or attribute(x, "__closure__") is not None
-    where = home(x) if isinstance(x, types.FunctionType) else attribute(x, "__module__") or "builtins"
-    return not inner and isinstance(where, str) and installed(where)
-
-
-def in_builtins(name: str) -> list[Any]:
-    """What a name means that no module has: something that was put among Python's own names, in a list; or nothing."""
-    found = [vars(builtins)[name]] if name in vars(builtins) and name != "NotImplemented" else []
-    return [x for x in found if not (isinstance(x, (type, types.BuiltinFunctionType, types.FunctionType)) and is_library(x))]
-
-
-def inside_jit(x: Any) -> Any:
-    """The function inside `jax.jit(function)`, or None."""
-    inner = attribute(x, "__wrapped__")
-    return inner if inner is not None and attribute(x, "lower") is not None and not isinstance(x, types.FunctionType) else None
-
-
-def state_of(x: Any) -> dict[str, Any] | None:
-    """The attributes of an object; None if it hides them."""
-    slots = [s for c in type(x).__mro__ for s in _slots(c)]
-    if not hasattr(x, "__dict__") and not slots:
-        return None
-    return {**getattr(x, "__dict__", {}), **{s: getattr(x, s) for s in slots if hasattr(x, s)}}
-
-
-def _slots(cls: type) -> tuple[str, ...]:
-    slots = vars(cls).get("__slots__", ())
-    slots = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple(s for s in slots if s not in ("__dict__", "__weakref__"))
-
-
-def keeps_to_itself(x: Any) -> bool:
-    """Members of enumerations, and what Python's own library is made of (loggers, locks, files): one does not look into these."""
-    python = type(x).__module__.partition(".")[0] in sys.stdlib_module_names
-    return isinstance(x, enum.Enum) or (python and f"{type(x).__module__}.{type(x).__qualname__}" not in _OPEN)
 
 
 class Reader:
@@ -182,6 +59,9 @@ class Reader:
         self.names: set[str] = {"__call__", *names}  # all attributes that any of the functions reads
         self.member = ""  # of a class: which one is being read
         self.blind: list[tuple[str, str]] = []  # members that reach for values which cannot be seen, and how
+        self.left: dict[int, Any] = {}  # too many, too deep, or found by what they are: no copy can stand for these
+        self.depth = 0
+        self.lists_names = False  # some function asks a module for all its names
 
     def read(self, function: Any) -> tuple:
         self.value(function)
@@ -209,7 +89,9 @@ class Reader:
 
     def value(self, x: Any) -> None:
         kind = type(x)
-        if kind in PLAIN or issubclass(kind, np.generic):
+        if kind is np.void:
+            self.tokens += ("row", str(x.dtype), x.tobytes())
+        elif kind in PLAIN or issubclass(kind, np.generic):
             self.tokens += (kind.__name__, repr(x))
         elif kind in _USUAL or _is_module(kind):
             self.part(x)
@@ -219,6 +101,9 @@ class Reader:
             self.tokens += ("array", str(x.dtype), x.shape, x.weak_type, _bytes_of(x))
         elif isinstance(x, np.ndarray) and x.dtype != object:
             self.tokens += ("array", str(x.dtype), x.shape, _digest(x))
+            if kind is not np.ndarray:  # masked ones, those with units
+                self.value(kind)
+                self.value(dict_of(x))
         elif isinstance(x, types.ModuleType):
             self.module(x)  # whenever it is met: every function reads other names of it
         else:
@@ -228,12 +113,18 @@ class Reader:
         """What may have parts, and is written down once."""
         if id(x) in self.seen:
             self.tokens += ("seen", self.seen[id(x)])
-        elif len(self.tokens) > _LARGEST:
+        elif len(self.tokens) > _LARGEST or self.depth > _DEEPEST:
+            self.leave(x)
             self.same(x)
         else:
             self.seen[id(x)] = len(self.seen)
             self.alive.append(x)
+            self.depth += 1
             self.compound(x)
+            self.depth -= 1
+
+    def leave(self, x: Any) -> None:
+        self.left[id(x)] = x
 
     def compound(self, x: Any) -> None:
         kind = type(x)
@@ -251,7 +142,10 @@ class Reader:
         elif isinstance(x, type):
             self.own_class(x)
         elif isinstance(x, dict):
-            self.all(x, (y for pair in dict.items(x) for y in pair))
+            for key in dict.keys(x):
+                if type(key).__hash__ is object.__hash__ and not isinstance(key, type):
+                    self.leave(key)
+            self.all(x, (y for pair in pairs_of(x) for y in pair))
         elif isinstance(x, types.MappingProxyType):
             self.all("proxy", (y for pair in x.items() for y in pair))
         elif isinstance(x, np.ndarray):  # of objects
@@ -261,7 +155,8 @@ class Reader:
         elif isinstance(x, (set, frozenset)):
             self.all(x, sorted(x, key=repr))
         elif isinstance(x, functools.partial):
-            self.all("partial", (x.func, x.args, x.keywords))
+            self.value(kind)
+            self.all("partial", (x.func, x.args, x.keywords, dict_of(x)))
         elif isinstance(x, types.MethodType):
             self.all("method", (x.__func__, x.__self__))
         elif isinstance(x, (staticmethod, classmethod)):
@@ -289,6 +184,8 @@ class Reader:
         reads = what_is_read(f.__code__)
         outer, self.attributes = self.attributes, self.attributes | reads.attributes
         self.names |= reads.attributes
+        self.lists_names |= bool({"vars", "dir"} & set(reads.names) or "__dict__" in reads.attributes)
+        self.blind += [(self.member, f"reads {name}") for name in _PRINTED & reads.attributes if not installed(home(f))]
         self.tokens += ("function", reads.key)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             value = _content(cell)
@@ -313,7 +210,7 @@ class Reader:
         self.tokens += ("module", x.__name__)
         if not installed(x.__name__):
             known, told = vars(x), self.told.setdefault(id(x), set())
-            new = sorted(self.attributes & known.keys() - told)
+            new = sorted((self.attributes | {"__getattr__"}) & known.keys() - told)
             told.update(new)
             for name in new:
                 self.tokens.append(name)
@@ -325,7 +222,7 @@ class Reader:
             self.value(type(x))
         outer = self.member
         for name, value in members(x):
-            if isinstance(value, _METHODS) and not name.startswith("__"):
+            if name.startswith("__") != isinstance(value, METHODS) and name != "__match_args__":
                 self.methods.append((name, value, self.attributes))
                 continue
             self.tokens.append(name)
@@ -337,30 +234,20 @@ class Reader:
     def object(self, x: Any) -> None:
         state = None if keeps_to_itself(x) else state_of(x)
         if state is None:
+            for key in x if isinstance(x, weakref.WeakKeyDictionary) else ():
+                self.leave(key)
             self.same(x)
             return
         try:
             bare(type(x))
         except TypeError:  # part of it is written in C, and may hide something: np.sin and np.cos have the same attributes, none
             self.same(x)
+            if from_package(x):
+                return  # what it holds is its own affair, and may change when it is called; tracing shows what it answers
         self.value(type(x))
         for name, value in state.items():
             self.tokens.append(name)
             self.value(value)
-
-
-def bare(kind: type) -> Any:
-    """An empty object of this class; a TypeError for classes that are written in C, in which something may hide."""
-    makes = types.SimpleNamespace if issubclass(kind, types.SimpleNamespace) else object  # in C, too, but all in the open
-    return makes.__new__(kind)
-
-
-_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
-
-
-def members(cls: type) -> list[tuple[str, Any]]:
-    """What a class adds: its functions, and its data."""
-    return [(n, x) for n, x in vars(cls).items() if isinstance(x, _METHODS) or not (n.startswith("__") or n == "_abc_impl")]
 
 
 def _outside(member: str, name: str, value: Any, attributes: frozenset[str]) -> list[tuple[str, str]]:
@@ -369,6 +256,11 @@ def _outside(member: str, name: str, value: Any, attributes: frozenset[str]) -> 
         return [(member, f"reads {name}")]
     here = {x for x in _OUTSIDE & attributes if hasattr(value, x)} if value is os or value is np else ()
     return [(member, f"reads {name}.{min(here)}")] if here else []
+
+
+def pairs_of(x: dict) -> Iterable[tuple[Any, Any]]:
+    """Past what a dict of one's own answers; an OrderedDict has an order of its own."""
+    return (collections.OrderedDict if isinstance(x, collections.OrderedDict) else dict).items(x)
 
 
 def _content(cell: Any) -> Any:
@@ -383,6 +275,7 @@ def _digest(x: np.ndarray) -> bytes:
     return data if len(data) <= 64 else hashlib.blake2b(data, digest_size=32).digest()
 
 
+_SMALL = 2**16  # bytes
 _DIGESTS: dict[int, tuple[Any, bytes]] = {}  # of arrays that cannot change
 
 
@@ -391,6 +284,8 @@ def _bytes_of(x: jax.Array) -> bytes:
     if found is not None and found[0]() is x:
         return found[1]
     digest = _digest(np.asarray(jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x))
+    if x.nbytes <= _SMALL:
+        return digest  # it may share its memory with an array of numpy (jax.device_put), and is read in no time
     key = id(x)
     _DIGESTS[key] = weakref.ref(x, lambda _: _DIGESTS.pop(key, None)), digest
     return digest

@@ -73,6 +73,9 @@ def separations(one: Convex, at_one: tuple[Any, Any], other: Convex, at_other: t
     for name, body in {"one": one, "other": other}.items():
         if not isinstance(body, Convex):
             raise InputError(f"separations: {name} must be a carom.Convex; got {body!r}")
+    for name, place in {"at_one": at_one, "at_other": at_other}.items():
+        if not isinstance(place, (tuple, list)) or len(place) != 2:
+            raise InputError(f"separations: {name} must be a place, (x, angle or rotation matrix); got {place!r}")
     if one.corners.shape[1] != other.corners.shape[1]:
         raise InputError("one of the bodies is in the plane, the other in space")
     first, second = one.placed(*at_one), other.placed(*at_other)

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from carom.errors import InputError
 from carom.methods.capabilities import require
 from carom.named import frozen
-from carom.running.checks import Problem, check_problem
+from carom.running.checks import Problem, check_problem, structure
 from carom.running.options import check_clock, check_grid, check_method, whole
+from carom.system.one_state import check_leaves, one_state
 from carom.system.system import System
 
 
@@ -30,6 +31,15 @@ class Begin(NamedTuple):
     def fixed(self) -> tuple[Any, Any]:
         """What is the same for all states: the system and its parameters."""
         return self.problem.system, self.problem.params
+
+
+def one_step(system: System, q: Any, p: Any, dt: Any, t: Any, params: Any) -> tuple[System, Any, Any, Any, Any]:
+    """What one step is taken of: the system, frozen, with functions that were looked at, and the state, its step and its time."""
+    check_leaves(params)
+    system, (q, p, t) = frozen(system), one_state(system, q, p, t, ("q", "p", "t"))
+    step = jnp.asarray(check_grid(dt, 1)[0])
+    structure(system, q, {} if params is None else params, t, p.size, None, values=False)
+    return system, q, p, step, t
 
 
 def begin(

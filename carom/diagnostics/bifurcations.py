@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.calls import public, public_methods
+from carom.calls import floats, public, public_methods
 from carom.diagnostics.begin import begin
 from carom.errors import InputError
 from carom.methods.loop import Grid, advance
@@ -17,6 +17,7 @@ from carom.methods.status import OK
 from carom.results.views import view
 from carom.running.options import whole
 from carom.system.system import System
+from carom.wanted import Flag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +73,7 @@ def bifurcation(
     t0: float = 0.0,
     settle: int = 200,
     keep: int = 50,
-    follow: bool = True,
+    follow: Flag = True,
     max_impacts: int = 64,
 ) -> Diagram:
     """What the motion settles to as one parameter changes: a state per period of num_steps·dt, `keep` of them after `settle`.
@@ -82,7 +83,10 @@ def bifurcation(
       perhaps another one); otherwise all start from (q0, v0).
     - `max_impacts`: in one period.
     """
-    points = np.atleast_1d(np.asarray(values, float))
+    try:
+        points = np.atleast_1d(floats(values))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"values must be a list of finite numbers; got {values!r}") from error
     given = dict(params or {}) if params is None or isinstance(params, dict) else None
     if given is None or not isinstance(vary, str):
         raise InputError("bifurcation varies a parameter by its name: params must be a dict, and vary one of its names")

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.calls import public
+from carom.diagnostics.begin import one_step
 from carom.diagnostics.measures import taken_step
 from carom.errors import InputError
 from carom.methods import replay
@@ -28,7 +29,7 @@ from carom.methods.loop import Chunk
 from carom.methods.method import State
 from carom.methods.status import OK
 from carom.methods.variational.collision import VariationalCollision
-from carom.named import frozen
+from carom.running.options import check_method
 from carom.system.system import System
 
 MOST_IMPACTS = 16  # in the step
@@ -40,12 +41,13 @@ def extended_symplectic_defect(
 ) -> float:
     """By how much one step misses (2), through any impacts in it: the largest entry of the difference of the two sides, relative to
     the largest of their terms. Zero to rounding where all impacts balance the discrete energy."""
+    check_method(method)
     if "discrete action" not in method.offers:
         raise InputError("the discrete energy belongs to VariationalCollision; other methods have symplectic_defect")
     if "rotations" in system.needs and not method.rule.moves_on_groups:
         raise InputError(f"{method.rule.name} steps rotations in charts whose centres move along: no symplectic form is kept")
-    x = [jnp.asarray(value, float) for value in (q, p, t, dt)]
-    J, _, good = _jacobian(method, frozen(system), params, *x)
+    system, q, p, dt, t = one_step(system, q, p, dt, t, params)
+    J, _, good = _jacobian(method, system, params, q, p, t, dt)
     if not good:
         raise InputError(f"the step fails, or has more than {MOST_IMPACTS} impacts: take a shorter one")
     n = (J.shape[0] - 4) // 2

@@ -9,15 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.calls import public
+from carom.diagnostics.begin import one_step
 from carom.errors import InputError
 from carom.methods import replay
 from carom.methods.loop import Chunk
 from carom.methods.method import Method, State
-from carom.named import Named, frozen
+from carom.named import Named
 from carom.results.solution import Solution, gaps_along
 from carom.running.solve import solve
-from carom.running.tracing import check_function, numbers_along
+from carom.running.tracing import check_function, explained, numbers_along
+from carom.system.one_state import check_leaves, one_state
 from carom.system.system import System
+from carom.wanted import Whole
 
 MOST_IMPACTS = 64  # in one step
 
@@ -25,8 +28,10 @@ MOST_IMPACTS = 64  # in one step
 @public
 def energy(system: System, q: Any, v: Any, t: float = 0.0, params: Any = None) -> float:
     """E = ∂L/∂v · v − L at one state."""
-    q, v = jnp.asarray(q, float), jnp.asarray(v, float)
-    return float(system.bind(params, q.shape[0]).energy(q, v, jnp.asarray(t, float)))
+    check_leaves(params)
+    q, v, t = one_state(system, q, v, t, ("q", "v", "t"))
+    with explained("the energy of this state"):
+        return float(system.bind(params, q.shape[0]).energy(q, v, t))
 
 
 @public
@@ -88,7 +93,7 @@ def _momenta_in_space(space, q, p):
 
 
 @public
-def penetration(solution: Solution, samples: int = 0) -> float:
+def penetration(solution: Solution, samples: Whole = 0) -> float:
     """The deepest violation of any gap, at the nodes, at the impacts and at `samples` points inside each impact-free step."""
     depth = max(
         _depth(solution.system, solution.params, solution.t, solution.q),
@@ -125,7 +130,7 @@ def gaps(solution: Solution) -> np.ndarray:
 def step_jacobian(system: System, method: Method, q: Any, p: Any, dt: float, t: float = 0.0, params: Any = None) -> np.ndarray:
     """∂(q₁, p₁)/∂(q, p) of one step, through any impacts in it. On rotations both ends are seen in canonical coordinates
     (x, Dᵀp) of charts around them, see `carom.system.charts`."""
-    system, (q, p, t, dt) = frozen(system), (jnp.asarray(value, float) for value in (q, p, t, dt))
+    system, q, p, dt, t = one_step(system, q, p, dt, t, params)
     if "rotations" not in system.needs:
         return np.asarray(_step_jacobian(method, system, params, jnp.concatenate([q, p]), q.shape[0], dt, t))
     # The step once, by a program of its own, and one more for its derivative along one direction: all directions at once, with the
@@ -269,7 +274,7 @@ def reversibility_error(
     Rounding, times what the motion makes of it, for methods that are their own inverse and systems that do not depend on time.
     """
     there = solve(system, method, q0, v0, dt=dt, num_steps=num_steps, params=params)
-    again = solve(system, back or method, there.q[-1], -there.v[-1], dt=dt, num_steps=num_steps, params=params)
+    again = solve(system, method if back is None else back, there.q[-1], -there.v[-1], dt=dt, num_steps=num_steps, params=params)
     return float(np.max(np.abs(again.q[-1] - there.q[0])))
 
 

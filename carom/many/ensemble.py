@@ -32,9 +32,10 @@ from carom.methods.variational.lanes_in_tiles import advance_in_tiles
 from carom.named import frozen, renewed
 from carom.running.checkpoint import digest_of
 from carom.running.checks import check_step, needs_of
-from carom.running.options import check_clock, check_ensemble, check_grid, refuse_stop
+from carom.running.options import check_clock, check_ensemble, check_grid, device_list, refuse_stop
 from carom.running.progress import Bar
 from carom.system.system import System
+from carom.wanted import Flag, Text
 from carom.xla.kernel import single_kernel
 from carom.xla.machine import cores
 from carom.xla.over_lanes import over_lanes
@@ -66,8 +67,8 @@ def ensemble(
     save: int | Sequence[int] | None = None,
     dtype: Any = np.float64,
     devices: Sequence[Any] | None = None,
-    progress: bool | None = None,
-    name: str = "ensemble",
+    progress: Flag | None = None,
+    name: Text = "ensemble",
     stop: Any = None,
     cluster: str | None = None,
     out: Any = None,
@@ -108,8 +109,7 @@ def ensemble(
     method.check(problem.system, problem.params, State(problem.t0, problem.q0, problem.p0), longest)
     check_clock(float(np.min(lanes.dt)), total, float(t0))
     saved = saved_steps(save, total)
-    devices = list(jax.devices() if devices is None else devices)
-    plan = _Plan(method, system, lanes, saved, np.dtype(dtype), devices)
+    plan = _Plan(method, system, lanes, saved, np.dtype(dtype), device_list(devices))
     clock = time.perf_counter()
     plan.compile()
     compiled = time.perf_counter()

@@ -180,7 +180,10 @@ def saved_steps(save: int | Sequence[int] | None, total: int) -> list[int]:
     """The steps whose states are kept; the last one always."""
     if save is None:
         return [total]
-    wanted = np.arange(0, total + 1, save) if isinstance(save, (int, np.integer)) and save > 0 else np.asarray(save)
+    try:
+        wanted = np.arange(0, total + 1, save) if isinstance(save, (int, np.integer)) and save > 0 else np.asarray(save)
+    except ValueError:  # lists of several lengths
+        wanted = np.empty(0)
     if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
         raise InputError(f"save must be a positive whole number or a list of steps; got {save!r}")
     steps = sorted({*wanted.tolist(), total})

@@ -2,8 +2,7 @@
 
 The store opens with xarray as a labelled dataset: the dimensions are the names of what is varied, the variables what was measured.
 A block is one chunk of every array. It is computed by any worker and written by one process, the data first and `done` last; so
-whoever dies, whenever, a block is either done or computed again, and nothing is lost or counted twice. The same call goes on with a
-sweep that was stopped.
+whoever dies, whenever, a block is either done or computed again, and nothing is lost or counted twice; the same call goes on.
 """
 
 import hashlib
@@ -26,6 +25,7 @@ from carom.errors import CaromError, InputError, SweepError
 from carom.many.sweep_workers import run_blocks
 from carom.methods.variational.collision import VariationalCollision
 from carom.models import ALL, Model
+from carom.models.model import made
 from carom.results.places import file_path
 from carom.results.solution import Solution
 from carom.results.store import versions
@@ -33,6 +33,7 @@ from carom.running.checkpoint import digest_of
 from carom.running.interrupts import heard
 from carom.running.options import check_method
 from carom.running.solve import solve
+from carom.wanted import Count, Flag, Function, Text, Whole
 
 FORMAT = 1
 OWN = ("system", "throw", "checkpoint", "every", "options")  # of solve, and not to be said: a sweep says them itself
@@ -47,13 +48,13 @@ def sweep(
     *,
     out: str | Path | None = None,
     method: Any = None,
-    measure: Callable[[Solution], Mapping[str, Any]] | None = None,
-    workers: int | None = None,
-    scheduler: str | None = None,
-    block: int | None = None,
-    retries: int = 2,
-    progress: bool | None = None,
-    watch: Callable[["Store"], None] | None = None,
+    measure: Function | None = None,
+    workers: Whole | None = None,
+    scheduler: Text | None = None,
+    block: Count | None = None,
+    retries: Whole = 2,
+    progress: Flag | None = None,
+    watch: Function | None = None,
     **options: Any,
 ) -> Any:
     """Run a model at many points; returns the results as an xarray dataset.
@@ -198,7 +199,7 @@ def _solve(job: Job, point: dict[str, Any]) -> Solution:
             entries.append((name, value))
         else:
             params[name] = value
-    model = factory(**arguments)
+    model = made(factory, arguments)
     states = {"q0": list(options.pop("q0", model.q0)), "v0": list(options.pop("v0", model.v0))}
     for name, value in entries:
         states[name[:2]][_entries(model, name[:2]).index(name[3:])] = value
@@ -254,7 +255,7 @@ def check_grid(model: Any, grid: Any) -> None:
 def _check_names(job: Job, axes: Mapping[str, Any]) -> Any:
     """Every name is one that can be varied. Returned is the method that suits the model, if it has one."""
     try:
-        model = job.factory()()
+        model = made(job.factory(), {})
     except CaromError:
         raise
     except TypeError as error:

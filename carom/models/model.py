@@ -61,3 +61,11 @@ class Model:
 def _usual_method() -> VariationalCollision:
     """One for all runs: to make a method takes as long as a short run."""
     return VariationalCollision()
+
+
+def made(factory: Callable[..., Model], arguments: dict[str, Any]) -> Model:
+    """What a function of one's own returns, if it is a model."""
+    model = factory(**arguments)
+    if not isinstance(model, Model):
+        raise InputError(f"model must be a function that returns a carom Model; {factory!r} returned {model!r}")
+    return model

@@ -23,6 +23,7 @@ from carom.running.probes import check_joints, check_mass
 from carom.running.structures import contacts_of, structure
 from carom.running.tracing import controlled, explained
 from carom.system.lumped import LumpedSystem
+from carom.system.one_state import no_number
 from carom.system.system import System
 from carom.xla.trees import fetched
 
@@ -169,16 +170,6 @@ def _vector(value: Any, name: str) -> np.ndarray:
         where = np.flatnonzero(~np.isfinite(array))[0]
         raise InputError(f"{name}[{where}] is {array[where]}; all entries must be finite numbers")
     return array
-
-
-def no_number(path: Any, leaf: Any) -> InputError:
-    hint = ". An object with attributes is handed over as a dict: vars(…)" if hasattr(leaf, "__dict__") else ""
-    if callable(leaf):
-        hint = (
-            ". A network is handed over by its arrays, arrays, rest = eqx.partition(network, eqx.is_array), and put together in "
-            "the function that asks it: eqx.combine(params['network'], rest)"
-        )
-    return InputError(f"params{jax.tree_util.keystr(path)} must be a number or an array; got {leaf!r}{hint}")
 
 
 def _is_usual(leaf: Any) -> bool:

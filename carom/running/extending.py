@@ -14,6 +14,7 @@ from carom.running.options import check_method
 from carom.running.progress import Bar
 from carom.running.solve import checked
 from carom.running.tracing import checked_stops
+from carom.wanted import Flag
 
 
 def extend(
@@ -22,8 +23,8 @@ def extend(
     *,
     dt: Any = None,
     stop: object = None,
-    throw: bool = True,
-    progress: bool | None = None,
+    throw: Flag = True,
+    progress: Flag | None = None,
 ) -> Solution:
     """`solution` and `num_steps` more steps, as one run: what solve would have returned for all of them at once, bit for bit with
     methods that keep nothing from step to step. Time and the numbers of steps go on, and a controller keeps its memory. After a

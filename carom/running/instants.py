@@ -29,7 +29,7 @@ def time_grid(dt: Any, num_steps: Any, t0: Any = 0.0) -> TimeGrid:
     check_untraced(dt=dt, num_steps=num_steps)
     if callable(dt):
         lengths = _asked(dt, whole(num_steps, "num_steps", most=np.iinfo(np.int32).max), number(t0, "t0"))
-    elif np.ndim(dt) == 0:
+    elif not isinstance(dt, (list, tuple)) and np.ndim(dt) == 0:
         step, total = check_grid(dt, num_steps)
         check_clock(step, total, number(t0, "t0"))
         return TimeGrid(step, step, total, None)

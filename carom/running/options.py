@@ -1,6 +1,8 @@
 """What surrounds a problem: the method, the grid, how much is kept."""
 
 import inspect
+import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +14,6 @@ from carom.errors import InputError
 from carom.methods.method import Method
 from carom.system.system import System
 from carom.xla.forks import refuse_forked
-from carom.xla.linear_pair import stacked
 
 NEGLIGIBLE = 2.0**22  # bytes that are there wherever Python runs: nobody is asked how many are free
 
@@ -50,7 +51,7 @@ def whole(value: Any, name: str, most: int = np.iinfo(np.int64).max, of: str = "
     try:
         number = int(value)
         good = not isinstance(value, (str, bytes, bool, np.bool_)) and np.ndim(value) == 0 and number == value and number >= 1
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # a value may answer with anything when it is asked for its number
         good = False
     if not good:
         raise InputError(f"{name} must be a positive whole number{of}; got {value!r}")
@@ -75,8 +76,9 @@ def check_grid(dt: Any, num_steps: Any) -> tuple[float, int]:
     try:
         step = real(dt)
     except (TypeError, ValueError) as error:
-        one = f"dt must be a positive number; got {dt!r}"
-        raise InputError(one + ("" if np.ndim(dt) == 0 else "; steps of different length are for carom.solve")) from error
+        several = isinstance(dt, (list, tuple)) or np.ndim(dt) > 0
+        more = "; steps of different length are for carom.solve" if several else ""
+        raise InputError(f"dt must be a positive number; got {dt!r}{more}") from error
     if not (step > 0 and np.isfinite(step)):
         raise InputError(f"dt must be a positive number; got {dt}")
     if step < np.finfo(float).tiny:
@@ -124,7 +126,7 @@ def check_options(
     whole(stride, "stride")
     if max_impacts is not None:
         whole(max_impacts, "max_impacts", most=np.iinfo(np.int32).max)
-    if checkpoint is not None and not isinstance(checkpoint, (str, bytes)) and not hasattr(checkpoint, "__fspath__"):
+    if checkpoint is not None and (not isinstance(checkpoint, (str, os.PathLike)) or not Path(checkpoint).name):
         raise InputError(f"checkpoint must be the name of a *.zarr; got {checkpoint!r}")
     check_callback(callback, callback_every, "step, t, q, p, num_impacts")
     if every is None:
@@ -164,33 +166,12 @@ def refuse_stop(stop: Any, verb: str) -> None:
         )
 
 
-def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any, **numbers: Any) -> dict[str, Any]:
-    """What can be said of a rollout, whose numbers may be traced: kinds and counts. The numbers, as arrays."""
+def check_pure(system: Any, method: Any, num_steps: Any, max_impacts: Any) -> None:
+    """What can be said of a rollout, whose numbers may be traced: kinds and counts."""
     check_system(system)
     check_method(method)
     whole(num_steps, "num_steps", most=np.iinfo(np.int32).max)
     whole(max_impacts, "max_impacts", most=np.iinfo(np.int32).max)
-    found = {}
-    for name, value in numbers.items():
-        try:
-            found[name] = _floats(value)
-        except (TypeError, ValueError) as error:
-            what = "list of numbers" if name in ("q0", "v0") else "number"
-            raise InputError(f"{name} must be a {what}; got {value!r}") from error
-    return found
-
-
-def _floats(value: Any) -> Any:
-    """As an array. Outside of `jit` each operation of JAX while it differentiates is a program of its own, compiled in every
-    process: what need not be one is none."""
-    if isinstance(value, (list, tuple)) and any(isinstance(x, jax.core.Tracer) for x in value):
-        return stacked(*value) if all(np.ndim(x) == 0 for x in value) else jax.numpy.asarray(value, float)
-    if isinstance(value, jax.Array):
-        return value if value.dtype == float and not value.weak_type else jax.numpy.asarray(value, float)
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiub":
-        return jax.numpy.asarray(floats(value))  # or its error
-    return jax.device_put(array.astype(float))
 
 
 def check_ensemble(system: Any, method: Any, dtype: Any, each: Any, **numbers: Any) -> None:
@@ -212,3 +193,14 @@ def check_ensemble(system: Any, method: Any, dtype: Any, each: Any, **numbers: A
         except (TypeError, ValueError) as error:
             what = "a positive number, or one per lane" if key == "dt" else "an array of numbers with one row per lane"
             raise InputError(f"{key} must be {what}; got {value!r}") from error
+
+
+def device_list(devices: Any) -> list[jax.Device]:
+    """Those of JAX that were asked for, by default all."""
+    found = list(devices) if isinstance(devices, (list, tuple)) else [devices]
+    if devices is None or not found:
+        found = jax.devices()
+    for device in found:
+        if not isinstance(device, jax.Device):
+            raise InputError(f"devices must be a list of JAX's, such as jax.devices(); got {device!r}")
+    return found

@@ -16,11 +16,12 @@ from carom.methods.replay import Run
 from carom.methods.stopped import stopped_run
 from carom.methods.stops import Stop, stops_of
 from carom.named import frozen, renewed, settled, traced_in
-from carom.running.checks import check_start, needs_of, no_number
+from carom.running.checks import check_start, needs_of
 from carom.running.options import check_clock, check_grid, check_pure
 from carom.running.pure_run import pure_run
 from carom.running.structures import structure
 from carom.running.tracing import checked_stops, controlled, explained
+from carom.system.one_state import check_leaves, one_state, pure_number
 from carom.system.system import System
 
 
@@ -53,13 +54,8 @@ def rollout(
     refused. `run.status` is 0 for a good run; after a failure, or with more than `max_impacts`, the rest of the grid is NaN, so
     it cannot be mistaken for a trajectory.
     """
-    numbers = check_pure(system, method, num_steps, max_impacts, q0=q0, v0=v0, dt=dt, t0=t0)
-    q, v, t = numbers["q0"], numbers["v0"], numbers["t0"]
-    space = system.space
-    wanted = (q.shape[0] if q.ndim else 0,) * 2 if space is None else (space.size, space.dim)
-    if q.ndim != 1 or v.ndim != 1 or (q.shape[0], v.shape[0]) != wanted:
-        lengths = "vectors of the same length" if space is None else f"vectors of lengths {space.size} and {space.dim}"
-        raise InputError(f"q0 and v0 must be {lengths}; got shapes {q.shape} and {v.shape} (use jax.vmap for many)")
+    check_pure(system, method, num_steps, max_impacts)
+    step, (q, v, t) = pure_number(dt, "dt"), one_state(system, q0, v0, t0, ("q0", "v0", "t0"))
     needs = needs_of(system)
     require(needs, method, "gradients")
     if jnp.ndim(dt) and jnp.shape(dt) != (int(num_steps),):
@@ -68,13 +64,13 @@ def rollout(
     _refuse_traced(system)
     params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
     _check(system, q, v, t, params, stop)
-    _check_steps(numbers["dt"], t, int(num_steps))
+    _check_steps(step, t, int(num_steps))
     system = settled(system, q=q, v=v, t=t, params=params, **controlled(system))
     with explained("the system"):
         quadratic = remembered(_is_quadratic, system, params, q.shape[0])
     require(needs if quadratic else needs | {"energy not quadratic"}, method, "gradients")
     stops = _stops(stop, q, v, params)
-    dt = numbers["dt"]
+    dt = step
     if stops:
         return _stopped(method, system, params, q, v, t, dt, int(num_steps), int(max_impacts), stops)
     return pure_run((method, system, params, q, v, t, dt), int(num_steps), int(max_impacts))
@@ -83,9 +79,7 @@ def rollout(
 def _check(system: System, q: Any, v: Any, t: Any, params: Any, stop: Any) -> None:
     """Numbers that are known are checked as those of `solve`. Where they are traced, the functions are looked at, once."""
     params = {} if params is None else params
-    for path, leaf in jax.tree.leaves_with_path(params):
-        if not eqx.is_array_like(leaf) or (isinstance(leaf, int) and abs(leaf) >= 2**1024):
-            raise no_number(path, leaf)
+    check_leaves(params)
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, params, q, v, t))):
         structure(system, q, params, t, v.size, stop, values=False)
         return

@@ -23,6 +23,7 @@ from carom.running.options import check_memory, check_options, check_stride
 from carom.running.progress import Bar
 from carom.running.tracing import checked_stops
 from carom.system.system import System
+from carom.wanted import Count, Flag
 
 
 @public
@@ -37,15 +38,15 @@ def solve(
     params: Any = None,
     p0: Any = None,
     t0: float = 0.0,
-    max_impacts: int | None = None,
+    max_impacts: Count | None = None,
     stop: Any = None,
-    stride: int = 1,
-    progress: bool | None = None,
-    throw: bool = True,
+    stride: Count = 1,
+    progress: Flag | None = None,
+    throw: Flag = True,
     checkpoint: str | Path | None = None,
-    every: int | None = None,
+    every: Count | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
-    callback_every: int | None = None,
+    callback_every: Count | None = None,
     name: str = "run",
     shape: Callable[..., Any] | None = None,
 ) -> Solution:

@@ -13,10 +13,12 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from carom.calls import public
 from carom.errors import InputError
 from carom.spaces.rotations import join, rotate, split
 
 
+@public
 def sliding_velocity(velocity: Any, angular_velocity: Any, arm: Any, normal: Any) -> Float[Array, " m"]:
     """(1): how fast the material point at `arm` from the centre of mass slides along a surface with this `normal`.
 
@@ -24,7 +26,8 @@ def sliding_velocity(velocity: Any, angular_velocity: Any, arm: Any, normal: Any
     all have three, and the result has two, along tangents that are perpendicular to one another. All in the frame of the world. For
     two bodies subtract the results, with the same normal.
     """
-    v, w, r, n = (jnp.asarray(x, float) for x in (velocity, angular_velocity, arm, normal))
+    given = {"velocity": velocity, "angular_velocity": angular_velocity, "arm": arm, "normal": normal}
+    v, w, r, n = (_vector("sliding_velocity", name, value) for name, value in given.items())
     shapes = [x.shape for x in (v, r, n)]
     if shapes == [(2,)] * 3 and w.shape in ((), (1,)):
         w = w.reshape(())
@@ -39,15 +42,23 @@ def sliding_velocity(velocity: Any, angular_velocity: Any, arm: Any, normal: Any
     )
 
 
+@public
 def rigid_velocity(q: Any, v: Any) -> tuple[Float[Array, " 3"], Float[Array, " 3"]]:
     """The velocity and the angular velocity, in the frame of the world, of a body in `SE3` with configuration q and velocity v."""
-    q, v = jnp.asarray(q, float), jnp.asarray(v, float)
+    q, v = _vector("rigid_velocity", "q", q), _vector("rigid_velocity", "v", v)
     if q.shape != (7,) or v.shape != (6,):
         raise InputError(
             f"rigid_velocity takes q with 7 entries and v with 6, of a body in SE3; got shapes {q.shape} and {v.shape}"
         )
     turn, (omega, gamma) = split(q)[:4], (split(v)[:3], split(v)[3:])
     return join(rotate(turn, gamma)), join(rotate(turn, omega))
+
+
+def _vector(function: str, name: str, value: Any) -> Array:
+    try:
+        return jnp.asarray(value, float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{function}: {name} must be numbers; got {value!r}") from error
 
 
 def _tangents(n: Float[Array, " 3"]) -> Float[Array, "2 3"]:

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 
 from carom.calls import public
 from carom.contact.laws import SIMULTANEOUS
-from carom.errors import InputError
+from carom.errors import CaromError, InputError
 from carom.named import frozen, traced_in
+from carom.system.one_state import check_leaves, one_state
 from carom.system.system import System
 from carom.wanted import one_of
 
@@ -35,17 +36,23 @@ def impact_map(
     Its gap is taken as zero. A contact that is being left changes nothing. First derivatives are exact. It is compiled at the first
     call for a system, and found again at the next.
     """
-    q, p, t = jnp.asarray(q, float), jnp.asarray(p, float), jnp.asarray(t, float)
+    check_leaves(params)
+    q, p, t = one_state(system, q, p, t, ("q", "p", "t"))
     one_of(simultaneous, SIMULTANEOUS, "simultaneous")
-    m = system.bind(params, q.shape[0])
-    if m.contacts.num_contacts == 0:
-        raise InputError("this system has no contacts")
-    index = None if contact is None else _index(m.contacts.names, contact)
-    params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers are no other program
-    system = frozen(system)
-    # A value that JAX is tracing cannot be part of a program's name: with one, the law is part of what is being traced.
-    law = _after if traced_in(system) is not None else _compiled
-    return law(system, params, q, p, t, index, simultaneous)
+    try:
+        m = system.bind(params, q.shape[0])
+        if m.contacts.num_contacts == 0:
+            raise InputError("this system has no contacts")
+        index = None if contact is None else _index(m.contacts.names, contact)
+        params = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, float) else x, params)  # other numbers: the same program
+        system = frozen(system)
+        # A value that JAX is tracing cannot be part of a program's name: with one, the law is part of what is being traced.
+        law = _after if traced_in(system) is not None else _compiled
+        return law(system, params, q, p, t, index, simultaneous)
+    except CaromError:
+        raise
+    except Exception as error:  # of a function of the system, which nobody has tried before
+        raise InputError(f"the law of impact fails with {type(error).__name__}: {str(error).splitlines()[0]}") from error
 
 
 def _after(system: System, params: Any, q: Array, p: Array, t: Array, contact: int | None, simultaneous: str) -> Array:
@@ -66,6 +73,6 @@ def _index(names: tuple[str, ...], contact: int | str) -> int:
         if contact not in names:
             raise InputError(f"there is no contact {contact!r}; there are: {', '.join(names)}")
         return names.index(contact)
-    if not 0 <= contact < len(names):
-        raise InputError(f"contact {contact} does not exist; there are {len(names)} ({', '.join(names)})")
+    if not isinstance(contact, (int, np.integer)) or not 0 <= contact < len(names):
+        raise InputError(f"contact {contact!r} does not exist; there are {len(names)} ({', '.join(names)})")
     return int(contact)

@@ -71,6 +71,20 @@ def pure(system=FALLING, method=METHOD, q0=(0.0, 1.0), v0=(0.0, 0.0), dt=0.01, n
     return carom.rollout(system, method, q0, v0, dt=dt, num_steps=num_steps, **more)
 
 
+def mean(loss=lambda run: run.q[-1, 1], q0s=((0.0, 1.0), (0.0, 2.0)), **more):
+    return carom.expectation(loss, FALLING, METHOD, q0s, [0.0, 0.0], **{"dt": 0.01, "num_steps": 5, **more})
+
+
+def diagram(**more):
+    given = {"vary": "mass", "values": [1.0], "dt": 0.01, "num_steps": 5, "params": GOOD, **more}
+    return carom.diagnostics.bifurcation(HEAVY, METHOD, [0.0, 1.0], [0.0, 0.0], **given)
+
+
+def mesh(data):
+    Path("part.obj").write_bytes(data)
+    return carom.shapes.read_mesh("part.obj")
+
+
 def forgets(q, v):
     0.5 * v @ v
 
@@ -83,6 +97,7 @@ def loops(q, v):
     return 0.5 * v @ v - sum(q[1] for _ in range(v[0]))
 
 
+SQUARE = carom.Convex([(0, 0), (1, 0), (1, 1), (0, 1)])
 UNIT = np.array([1.0, 2.0, 3.0])
 TABLE_OF_3 = jnp.arange(3.0)
 EXAMPLES = carom.models.ALL
@@ -523,6 +538,45 @@ MANY = {
     "impact_map: an unknown contact": (lambda: carom.impact_map(FALLING, "wall", [0.0, 0.0], [0.0, -1.0]), "no contact 'wall'; there are: floor"),
     "impact_map: contact 7": (lambda: carom.impact_map(FALLING, 7, [0.0, 0.0], [0.0, -1.0]), "contact 7 does not exist"),
     "impact_map: no contacts": (lambda: carom.impact_map(carom.System(falling), 0, [0.0, 0.0], [0.0, -1.0]), "no contacts"),
+    "lists of several lengths as dt": (lambda: solve(dt=[[1, 2], [3]]), "dt must be a positive number, or a list of them"),
+    "a bar of no length": (lambda: solve(progress=np.array([])), "progress must be True or False"),
+    "a throw that is none": (lambda: solve(throw=np.array([])), "throw must be True or False"),
+    "a checkpoint without a name": (lambda: solve(checkpoint=""), r"checkpoint must be the name of a \*.zarr; got ''"),
+    "a checkpoint in bytes": (lambda: solve(checkpoint=b"x.zarr"), r"checkpoint must be the name of a \*.zarr"),
+    "a number of steps that is masked": (lambda: solve(num_steps=np.ma.masked), "num_steps must be a positive whole number; got masked"),
+    "a time that is a list": (lambda: pure(t0=[]), "t0 must be one number; got shape"),
+    "a text in an array": (lambda: pure(HEAVY, params=np.array("a")), "params must be a number or an array"),
+    "a date as params": (lambda: pure(HEAVY, params={"mass": np.datetime64("2020-01-01")}), r"params\['mass'\] must be a number"),
+    "saved steps in rows": (lambda: many(save=[[1, 2], [3]]), "save must be a positive whole number or a list of steps"),
+    "a device that is none": (lambda: many(devices="gpu"), r"devices must be a list of JAX's, such as jax.devices\(\); got 'gpu'"),
+    "a mean over other lanes": (lambda: mean(dt=[0.1, 0.1, 0.1]), "q0s has 2 rows; there are 3 lanes"),
+    "a mean over rows of several lengths": (lambda: mean(q0s=[[0.0, 1.0], [1.0]]), "q0s must be a list of numbers"),
+    "a mean with each of one": (lambda: mean(each=3), "each gives parameters by name"),
+    "a loss of a whole run": (lambda: mean(lambda run: run.q), r"the loss must be one number for each run; it has the shape \(6, 2\)"),
+    "a loss that is nothing": (lambda: mean(lambda run: None), "the loss fails with"),
+    "a loss that fails": (lambda: mean(lambda run: run.heights), "the loss fails with AttributeError"),
+    "workers in words": (lambda: carom.sweep("particle", grid={"gravity": [1.0]}, workers="two"), "workers must be a whole number"),
+    "half a block": (lambda: carom.sweep("particle", grid={"gravity": [1.0]}, block=1.5), "block must be a positive whole number"),
+    "a watcher that is a text": (lambda: carom.sweep("particle", grid={"gravity": [1.0]}, watch="x"), "watch must be a function"),
+    "a model that is none": (lambda: carom.sweep(int, grid={"gravity": [1.0]}), "must be a function that returns a carom Model"),
+    "an impact with no contact": (lambda: carom.impact_map(FALLING, 1j, [0.0, 0.0], [0.0, -1.0]), "contact 1j does not exist"),
+    "an impact without params": (lambda: carom.impact_map(carom.System(heavy, [FLOOR]), 0, [0.0, 0.0], [0.0, -1.0]), "the law of impact fails with"),
+    "a step without params": (lambda: carom.diagnostics.step_jacobian(HEAVY, METHOD, [0.0, 1.0], [0.0, 0.0], 0.1), r"lagrangian reads params\['mass'\], which was not given"),
+    "an energy without params": (lambda: carom.diagnostics.energy(HEAVY, [0.0, 1.0], [0.0, 0.0]), "the energy of this state"),
+    "an energy of another size": (lambda: carom.diagnostics.energy(FALLING, [0.0], [0.0, 1.0]), "q and v must be vectors of the same length"),
+    "a velocity that is nothing": (lambda: carom.rigid_velocity(None, None), "rigid_velocity: q must be numbers; got None"),
+    "a place that is none": (lambda: carom.separations(SQUARE, None, SQUARE, ([1.0, 0.0], 0.0)), "at_one must be a place"),
+    "a diagram of texts": (lambda: diagram(values=""), "values must be a list of finite numbers; got ''"),
+    "a diagram of complex numbers": (lambda: diagram(values=1j), "values must be a list of finite numbers"),
+    "a diagram that follows nothing": (lambda: diagram(follow=None), "follow must be True or False"),
+    "samples in words": (lambda: carom.diagnostics.penetration(solve(), samples="x"), "samples must be a whole number that is not negative"),
+    "samples less than none": (lambda: carom.diagnostics.penetration(solve(), samples=-1), "samples must be a whole number that is not negative"),
+    "a step of an extended form with no method": (
+        lambda: carom.diagnostics.extended_symplectic_defect(FALLING, None, [0.0, 1.0], [0.0, 0.0], 0.1), "method must be"),
+    "a mesh that is no name": (lambda: carom.shapes.read_mesh(None), "path must be the name of a file"),
+    "a mesh of bytes": (lambda: mesh(b"\xff\xfe"), "0 points and 0 triangles"),
+    "a mesh with a wild corner": (lambda: mesh(b"v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"), "all of them must be finite numbers"),
+    "a mesh in the plane": (lambda: mesh(b"v 0 0 0\nv 1 0\nv 0 1 0\nf 1 2 3\n"), "is not an OBJ file"),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import inspect
 import math
 
+import numpy as np
 import pytest
 
 import carom
@@ -25,6 +26,13 @@ HOSTILE = {
     "a class": dict,
     "beyond 64 bits": 10**400,
     "True": True,
+    "bytes": b"abc",
+    "an empty array": np.array([]),
+    "a text in an array": np.array("abc"),
+    "a masked number": np.ma.masked,
+    "a masked list": np.ma.array([1.0, 2.0], mask=[False, True]),
+    "halves": np.array([1, 2], np.float16),
+    "a date": np.datetime64("2020-01-01"),
 }
 NEEDED = {  # what a call needs so that one other argument can be looked at
     "gap": lambda q: q[0],
@@ -89,6 +97,24 @@ def _world():
     return world, *(world.add(carom.shapes.Sphere(0.1), density=1000, position=(x, 0, 1)) for x in (0, 0.5))
 
 
+def _ball():
+    system = carom.System(lambda q, v, params: 0.5 * v @ v - params["g"] * q[1], [carom.Contact(lambda q: q[1])])
+    return {"system": system, "method": carom.VariationalCollision(carom.Trapezoidal()), "dt": 0.01, "params": {"g": 9.81}}
+
+
+def _from_one(**more):
+    return lambda: {**_ball(), "q0": [0.0, 1.0], "v0": [0.0, 0.0], "num_steps": 3, **more}
+
+
+def _from_many(**more):
+    return lambda: {**_ball(), "q0s": [[0.0, 1.0], [0.0, 2.0]], "v0s": [0.0, 0.0], "num_steps": 3, **more}
+
+
+def _at(momentum, *names, **more):
+    whole = {**_ball(), "q": [0.0, 1.0], momentum: [0.0, 0.0], **more}
+    return lambda: {name: whole[name] for name in ("system", "q", momentum, "params", *names, *more)}
+
+
 METHODS = (
     "VariationalCollision",
     "MoreauJean",
@@ -121,6 +147,19 @@ CALLS = {
         for name in carom.shapes.__all__
         if name != "Shape" and inspect.isclass(kind := getattr(carom.shapes, name))
     },
+    "solve": (carom.solve, _from_one()),
+    "rollout": (carom.rollout, _from_one()),
+    "ensemble": (carom.ensemble, _from_many(progress=False)),
+    "expectation": (carom.expectation, _from_many(loss=lambda run: run.q[-1, 1])),
+    "impact_map": (carom.impact_map, _at("p", contact=0)),
+    "energy": (carom.diagnostics.energy, _at("v")),
+    "step_jacobian": (carom.diagnostics.step_jacobian, _at("p", "method", "dt")),
+    "rigid_velocity": (carom.rigid_velocity, lambda: {"q": [0.0] * 6 + [1.0], "v": [0.0] * 6}),
+    "sliding_velocity": (
+        carom.sliding_velocity,
+        lambda: {"velocity": [1.0, 0.0], "angular_velocity": 1.0, "arm": [0.0, -1.0], "normal": [0.0, 1.0]},
+    ),
+    "Variational": (carom.Variational, dict),
     "world.add": _of_a_world("add", shapes=carom.shapes.Sphere(0.1), density=1.0, position=(0, 1, 1)),
     "world.fix": _of_a_world("fix", shapes=carom.shapes.Sphere(0.1), position=(0, 1, 1)),
     "world.joint": _of_a_world("joint", kind="ball", at=(0.2, 0, 1)),

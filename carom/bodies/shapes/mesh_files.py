@@ -4,17 +4,21 @@ from pathlib import Path
 
 import numpy as np
 
+from carom.calls import public
 from carom.errors import InputError
+from carom.results.places import file_path
 
 
+@public
 def read_mesh(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """Points [k, 3] and triangles [m, 3] of a mesh file; corners of triangles that coincide become one point."""
-    path = Path(path)
+    path = file_path(path, "part.stl", there=True)
     if not path.is_file():
         raise InputError(f"there is no mesh file {str(path)!r}")
     suffix = path.suffix.lower()
     if suffix == ".stl":
         corners = _stl(path.read_bytes(), path)
+        _refuse_wild(corners, path)
         points, index = np.unique(corners, axis=0, return_inverse=True)
         return points, index.reshape(-1, 3)
     if suffix == ".obj":
@@ -61,7 +65,8 @@ def _obj(text: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
         for line in text.splitlines():
             words = line.split()
             if words[:1] == ["v"]:
-                points.append([float(x) for x in words[1:4]])
+                x, y, z = map(float, words[1:4])
+                points.append([x, y, z])
             elif words[:1] == ["f"]:
                 named = [int(word.split("/")[0]) for word in words[1:]]
                 loop = [i - 1 if i > 0 else len(points) + i for i in named]
@@ -70,4 +75,11 @@ def _obj(text: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(f"{str(path)!r} is not an OBJ file: {error}") from error
     if not points or not triangles or np.min(triangles) < 0 or np.max(triangles) >= len(points):
         raise InputError(f"{str(path)!r} has {len(points)} points and {len(triangles)} triangles that do not fit together")
+    _refuse_wild(np.array(points), path)
     return np.array(points), np.array(triangles)
+
+
+def _refuse_wild(points: np.ndarray, path: Path) -> None:
+    wild = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if wild.size:
+        raise InputError(f"a corner in {str(path)!r} is {points[wild[0]]}; all of them must be finite numbers")

@@ -91,7 +91,7 @@ def _degree(given: Any) -> int | tuple[int, ...]:
     for degree in several:
         try:
             good = not isinstance(degree, str) and np.ndim(degree) == 0 and int(degree) == degree and lowest <= degree <= 12
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # a masked number has an error of its own
             good = False
         if not good:
             raise InputError(

@@ -219,6 +219,7 @@ class VariationalCollision(Method):
             )
 
 
+@public
 def Variational(rule: Rule | None = None) -> VariationalCollision:
     """A variational integrator for systems without contacts: the same method, the same rules."""
     return VariationalCollision(rule)

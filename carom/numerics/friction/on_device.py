@@ -144,7 +144,7 @@ def choose_device(name: str | None) -> jax.Device:
         raise InputError("contact problems need double precision: jax.config.update('jax_enable_x64', True), which carom does")
     if name is None:
         return jax.devices()[0]
-    if name not in ("gpu", "cpu"):
+    if not isinstance(name, str) or name not in ("gpu", "cpu"):
         raise InputError(f"device is {name!r}: choose 'gpu' or 'cpu'")
     try:
         return jax.devices(name)[0]
