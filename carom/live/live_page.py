@@ -202,8 +202,8 @@ class LivePage(ServedPage):
             for player, stage in zip(self.cast(), self.stages, strict=False)
             for centres, radii in [balls(player.footage, player.now)]
         ]
-        every = (np.concatenate(part) for part in zip(*seen, strict=True))
-        self._stepping = self.outlook.look(self.server.get_clients(), *every, passed)
+        centres, radii = (np.concatenate(part) for part in zip(*seen, strict=True))
+        self._stepping = self.outlook.look(self.server.get_clients(), centres, radii, passed)
 
     def _draw(self) -> None:
         scenes = self._set_stages()

@@ -52,10 +52,10 @@ def balls(footage: Footage, now: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array(centres).reshape(-1, 3), np.array(radii)
 
 
-def excess(camera: Any, centres: np.ndarray, radii: np.ndarray, width: int | None = None) -> float:
+def excess(camera: Any, centres: np.ndarray, radii: np.ndarray, width: int = 0) -> float:
     """How many times as far one would have to stand, at least about, to see all of it: at most 1 where all of it is seen. `width`:
-    of the picture, in pixels of the page."""
-    width = camera.image_width if width is None else width
+    of the picture, in pixels of the page; those of the camera, where it is 0."""
+    width = width or int(camera.image_width)
     eye, there = np.asarray(camera.position), np.asarray(camera.look_at)
     ahead = (there - eye) / max(float(np.linalg.norm(there - eye)), 1e-12)
     right = np.cross(ahead, camera.up_direction)
