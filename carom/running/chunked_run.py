@@ -71,8 +71,8 @@ class March:
         self.rows, self.contact_rows = min(ROWS, room) + min(method.impacts_reserved, 2 * room), _contact_rows(problem)
         self.reserve = min(method.impacts_reserved, room)
         self.length = _chunk_length(self.total, problem.q0.size * (1 + len(method.nodes)))
-        self.thins = problem.q0.size >= LONG_STATE  # only what `stride` asks for is kept
-        self.steps = max(self.length, FEWEST, LONGEST_WAIT // problem.q0.size) if self.thins and self.stride > 1 else self.length
+        self.thins = problem.q0.size >= LONG_STATE and self.stride > 1  # only what `stride` asks for is written
+        self.steps = max(self.length, FEWEST, LONGEST_WAIT // problem.q0.size) if self.thins else self.length
         self.states: list[np.ndarray] = []
         self.tables: list[Any] = []
         self.records: list[Any] = []

@@ -64,7 +64,7 @@ def test_a_ball_that_bounces_in_neighbouring_steps(monkeypatch):
 
 class TestOfALongRunOnlyWhatIsAskedForIsKept:
     """The rows of a chunk hold every stride-th state; the others go to the two behind them, in turns. Chunks of 8 states end amid
-    a stride. It is the same program as with every state kept: the same numbers."""
+    a stride. With every state kept it is another program: the same numbers to rounding."""
 
     @pytest.fixture(autouse=True)
     def small_chunks(self, monkeypatch):
@@ -80,25 +80,29 @@ class TestOfALongRunOnlyWhatIsAskedForIsKept:
         thin = run(monkeypatch, *low_ball(), 1, 400, stride=stride)
         assert len(thin.q) == 1 + 400 // stride and len(thin.impacts) == len(whole.impacts) > 10
         for name in ("t", "q", "p"):
-            assert np.array_equal(getattr(thin, name), getattr(whole, name)[::stride])
-        assert np.array_equal(thin.impacts.p_after, whole.impacts.p_after)
+            assert same(getattr(thin, name), getattr(whole, name)[::stride])
+        assert same(thin.impacts.p_after, whole.impacts.p_after)
 
     def test_up_to_a_stop_and_on(self, monkeypatch, whole):
         stop = {"stop": lambda q: q[1] - 0.015}
         thin, all_ = (run(monkeypatch, *low_ball(), 1, 400, stride=stride, **stop) for stride in (3, 1))
         assert thin.status.name == all_.status.name == "stopped"
-        assert thin.t[-1] == all_.t[-1] and np.array_equal(thin.q[-1], all_.q[-1])
-        assert np.array_equal(thin.q[:-1], all_.q[:-1][::3])
+        assert same(thin.t[-1:], all_.t[-1:]) and same(thin.q[-1], all_.q[-1])
+        assert same(thin.q[:-1], all_.q[:-1][::3])
 
     def test_at_instants_of_ones_own(self, monkeypatch):
         lengths = np.linspace(0.004, 0.006, 121)
         thin, all_ = (run(monkeypatch, *low_ball(), 1, 121, stride=stride, dt=lengths) for stride in (4, 1))
-        assert np.array_equal(thin.t, all_.t[::4]) and np.array_equal(thin.q, all_.q[::4])
+        assert same(thin.t, all_.t[::4]) and same(thin.q, all_.q[::4])
 
     def test_control_rows_that_are_counted_from_another_step(self, monkeypatch, whole):
         monkeypatch.setattr(loop.Grid, "row_of", lambda self, step: shifted(self, step))
         wrong = run(monkeypatch, *low_ball(), 1, 400, stride=7, throw=False)  # 50 is no multiple
-        assert not np.array_equal(wrong.q, whole.q[::7])
+        assert not same(wrong.q, whole.q[::7], 1e3 * ROUNDING)
+
+
+def same(one, other, bound=ROUNDING):
+    return one.shape == other.shape and np.max(np.abs(one - other)) < bound
 
 
 def shifted(grid, step):
