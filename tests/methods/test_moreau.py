@@ -85,6 +85,15 @@ def test_a_block_sticks_and_slides_at_the_angle_of_friction():
         assert (expected > 0) == (excess > 0)
 
 
+def test_a_block_that_sticks_does_so_for_good():
+    """Its velocity is zero to rounding, and that adds up: after five seconds its foot was open by 4e-15, and it fell for a step."""
+    way = lambda run: np.abs(run.q - run.q[0]).max()  # noqa: E731
+    block, dt, steps = models.block(), 0.01, 3000
+    assert way(block.solve(METHOD, dt=dt, num_steps=steps)) <= steps * dt * 1e-13 * 9.81 * dt  # what forces change in a step, to 1e-13
+    lifted = [0.0, block.q0[1] + 1e-4 * 9.81 * dt**2, 0.0]  # control: more than (4) takes for closed falls on its feet
+    assert way(carom.solve(block.system, METHOD, lifted, block.v0, dt=dt, num_steps=20, params=block.params)) > 1e-4
+
+
 def test_a_sliding_block_stops_where_it_should():
     exact = stopping_distance(2.0, 0.1, 0.4)
     errors = []

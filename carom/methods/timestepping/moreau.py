@@ -16,12 +16,12 @@ from carom.methods.status import CONTACT_UNSOLVED, NOT_CONVERGED, OK, UNSETTLED
 from carom.methods.timestepping.motion import Motion, Step, Timestepping
 from carom.numerics.held_fixed import held_fixed
 from carom.numerics.linalg import dot, matmul, matvec, solve
-from carom.system.contacts_as_rows import STICKING
 from carom.system.contacts_in_step import Near, near_contacts
 from carom.wanted import one_of
 from carom.xla.kernel import sealed
 
 NEWTON_STEPS = 20
+HOVERING = 1e-6  # of the way that forces move a body in a step: a contact that is open by less is closed
 
 
 @public
@@ -34,7 +34,7 @@ class MoreauJean(Timestepping):
         q₁ = q₀ + h [(1 − θ) v₀ + θ v₁]                                                                        (1)
         v₁ = v₀ + h [(1 − θ) a(q₀, v₀) + θ a(q₁, v₁)] + M⁻¹Zᵀλ                                                 (2)
         0 ≤ λ_N ⊥ s₁ − e max(0, −s₀) ≥ 0,   λ_T in Coulomb's cone against the sliding velocity after the step  (3)
-        for the contacts with φ(q₀ + h v₀/2) ≤ 0; joints hold their rates at zero                              (4)
+        for the contacts with φ(q₀ + h v₀/2) ≤ 10⁻⁶ h²|∇φ·a|, or rounding; joints hold their rates at zero     (4)
 
     On rotations v and a are those of the body (Euler's and Kirchhoff's equations), and (1) is q₁ = retract(q₀, h […]): a free body
     that turns evenly goes on so, with every θ. (2) is solved by Newton's method where a depends on q₁ or v₁. With
@@ -197,9 +197,10 @@ def _meet_if_near(motion: Motion, q, v, t, dt, before) -> _Met:
 
 
 def _held_within(change: Float[Array, " faces"], dt) -> Float[Array, " faces"]:
-    """How far what rests may be off: the velocity of a resting contact is zero to the rounding of what forces change in a step,
-    also where the coordinates themselves are zero and have no rounding to speak of. `change` is what forces do to the rates."""
-    return STICKING * dt**2 * jnp.abs(change)
+    """How far what rests may be off. The velocity of a resting contact is zero to the rounding of what forces change in a step, and
+    that adds up: a block that sticks is lifted by 4e-15 in five seconds. Were its foot open then, it would fall for a step, by
+    10¹¹ times as much. `change` is what forces do to the rates."""
+    return HOVERING * dt**2 * jnp.abs(change)
 
 
 def _meet(motion: Motion, q, v, t, acceleration, dt) -> _Met:
