@@ -255,10 +255,10 @@ class _Loop:
         return _Run(run.steps + kept, q, p, run.control, signs, history, end.table, num_impacts, status, memory, record)
 
     def written(self, history, step, *parts):
-        """The history with the state after this step. A long one is written piece by piece: joined before, it would be gathered
-        number by number."""
+        """The history with the state after this step. To rows that are written again and again it goes piece by piece: joined
+        before, it would be gathered number by number, which fresh memory hides."""
         row = self.grid.row_of(step)
-        if parts[0].shape[0] < LONG_STATE:
+        if self.grid.every is None:
             return write_row(history, row, jnp.concatenate(parts))
         at = 0
         for part in parts:
