@@ -1,6 +1,7 @@
-"""What a step of a small scene spends most of its time on, as loops that numba compiles: arrays of a dozen numbers cost by the call.
+"""What a step of a small scene spends its time on, as loops that numba compiles: arrays of a dozen numbers cost by the call.
 
-- `newton_loops`: Newton's method for contact problems in dense matrices, and the whole problem of a step from its rows.
+- `pair_loops`: the points in which pairs of polytopes meet.
+- `newton_loops`: Newton's method for contact problems in dense matrices.
 
 Each function here has one of the same name that does the same by arrays, is the reference, and bears `by_loops`: where numba is
 installed (`pip install 'carom[fast]'`) the compiled one answers in its place. Both agree but for rounding. Each file compiles for
