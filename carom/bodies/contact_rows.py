@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
+from carom.bodies.compiled import by_loops
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows
 from carom.bodies.once import once
@@ -57,12 +58,7 @@ class Rows:
 
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
-        if self.dense is not None:
-            both = np.empty((self.bodies, 6))
-            both[:, :3], both[:, 3:] = v, spin
-            return self.dense.dot(both.reshape(-1))
-        relative = np.vecdot(self.linear, v[self.b] - v[self.a])
-        return relative + np.vecdot(self.turn_b, spin[self.b]) - np.vecdot(self.turn_a, spin[self.a])
+        return rates_of(self, v, spin)
 
     def rounding(self, v: np.ndarray, spin: np.ndarray) -> float:
         """The last bits of all rates: where the terms of (1) cancel, as they do in joints, no rates are known better."""
@@ -98,6 +94,16 @@ class Rows:
         return values[: self.contacts * (1 + self.tangents)].reshape(self.contacts, 1 + self.tangents)
 
 
+@by_loops("rows_loops")
+def rates_of(rows: Rows, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
+    if rows.dense is not None:
+        both = np.empty((rows.bodies, 6))
+        both[:, :3], both[:, 3:] = v, spin
+        return rows.dense.dot(both.reshape(-1))
+    relative = np.vecdot(rows.linear, v[rows.b] - v[rows.a])
+    return relative + np.vecdot(rows.turn_b, spin[rows.b]) - np.vecdot(rows.turn_a, spin[rows.a])
+
+
 def frames(normal: np.ndarray, dim: int) -> np.ndarray:
     """[m, 1 + tangents, 3]: the normal and directions across it."""
     if dim == 2:
@@ -117,21 +123,28 @@ def _frames_of(normal: bytes, dim: int) -> np.ndarray:
     return found
 
 
+@by_loops("rows_loops")
+def contact_columns(
+    normal: np.ndarray, point: np.ndarray, a: np.ndarray, b: np.ndarray, x: np.ndarray, moves: np.ndarray, dim: int
+) -> tuple[np.ndarray, ...]:
+    """The bodies of the rows of contacts, their directions [r, 3], and the levers r × direction on both."""
+    frame = _frames_of(normal.tobytes(), dim)
+    turns = [
+        (frame @ crossing(point - x.take(body, 0))).reshape(-1, 3) if np.count_nonzero(moves.take(body)) else None
+        for body in (a, b)
+    ]
+    nothing = np.zeros((dim * len(a), 3))  # what never moves has no rates and no momentum
+    return a.repeat(dim), b.repeat(dim), frame.reshape(-1, 3), *(nothing if turn is None else turn for turn in turns)
+
+
 def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:
     tangents = scene.dim - 1
-    frame = _frames_of(contacts.normal.tobytes(), scene.dim)
-    a, b = contacts.a.repeat(1 + tangents), contacts.b.repeat(1 + tangents)
-    turns = [
-        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3)
-        if np.count_nonzero(scene.moves.take(body))
-        else None
-        for body in (contacts.a, contacts.b)
-    ]
-    turns = [np.zeros((len(a), 3)) if turn is None else turn for turn in turns]  # what never moves has no rates and no momentum
+    given = contacts.normal, contacts.point, contacts.a, contacts.b
+    a, b, linear, *turns = contact_columns(*given, state.x, scene.moves, scene.dim)
     if not len(joints):
-        return Rows(a, b, frame.reshape(-1, 3), *turns, tangents, len(contacts), len(scene.mass))
+        return Rows(a, b, linear, *turns, tangents, len(contacts), len(scene.mass))
     both = lambda mine, theirs: np.concatenate([mine, theirs])  # noqa: E731
-    columns = (both(a, joints.a), both(b, joints.b), both(frame.reshape(-1, 3), joints.linear))
+    columns = (both(a, joints.a), both(b, joints.b), both(linear, joints.linear))
     turns = both(turns[0], joints.turn_a), both(turns[1], joints.turn_b)
     give = both(np.zeros(len(a)), joints.compliance) if np.any(joints.compliance) else None
     return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass), give)
@@ -193,6 +206,7 @@ def block_problem(
     return in_blocks(parts, pair, light, q, friction, 1 + rows.tangents, rows.compliance, least)
 
 
+@by_loops("rows_loops")
 def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H + γ as a dense matrix."""
     if rows.compliance is not None:

@@ -15,29 +15,20 @@ if TYPE_CHECKING:
     from carom.bodies.detection.geometry import Group
 
 BLOCK, LOOPS, LINE, NUMBERS = "float64[:, :, ::1]", "int64[:, :, ::1]", "float64[::1]", "int64[::1]"
-GROUP = f"{BLOCK}, {BLOCK}, {BLOCK}, {LOOPS}, {LOOPS}, {LINE}, {LINE}, {NUMBERS}, {NUMBERS}, {NUMBERS}"
-FOUND = "float64[:, ::1]"
+TABLE = "float64[:, ::1]"
+GROUP = f"Tuple(({BLOCK}, {BLOCK}, {BLOCK}, {LOOPS}, {LOOPS}, {LINE}, {LINE}, {NUMBERS}, {NUMBERS}, {NUMBERS}))"
 
 
 def polytope_points(
     a: "Group", rows_a: np.ndarray, b: "Group", rows_b: np.ndarray, margin: np.ndarray, pieces: int, limits: tuple[float, ...]
 ) -> tuple[Any, ...]:
     """a, b, point, normal, gap and key of `carom.bodies.detection.detect.Contacts`."""
-    return points_of_pairs(*_arrays(a), rows_a, *_arrays(b), rows_b, plain(margin), pieces, limits)
+    return points_of_pairs(_arrays(a, rows_a), _arrays(b, rows_b), plain(margin), pieces, limits)
 
 
-def _arrays(group: "Group") -> tuple[np.ndarray, ...]:
-    return (
-        group.points,
-        group.normals,
-        group.directions,
-        group.loops,
-        group.edges,
-        group.radius,
-        group.size,
-        group.bodies,
-        group.pieces,
-    )
+def _arrays(group: "Group", rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    shape = group.points, group.normals, group.directions, group.loops, group.edges
+    return *shape, group.radius, group.size, group.bodies, group.pieces, rows
 
 
 @inner
@@ -377,35 +368,13 @@ def _larger(table, rows):
 
 
 @outer(
-    f"Tuple(({NUMBERS}, {NUMBERS}, {FOUND}, {FOUND}, {LINE}, {NUMBERS}))({GROUP}, {GROUP}, {LINE}, int64, UniTuple(float64, 11))"
+    f"Tuple(({NUMBERS}, {NUMBERS}, {TABLE}, {TABLE}, {LINE}, {NUMBERS}))({GROUP}, {GROUP}, {LINE}, int64, UniTuple(float64, 11))"
 )
-def points_of_pairs(
-    points_a,
-    normals_a,
-    directions_a,
-    loops_a,
-    edges_a,
-    radius_a,
-    size_a,
-    bodies_a,
-    pieces_a,
-    rows_a,
-    points_b,
-    normals_b,
-    directions_b,
-    loops_b,
-    edges_b,
-    radius_b,
-    size_b,
-    bodies_b,
-    pieces_b,
-    rows_b,
-    margin,
-    pieces,
-    limits,
-):
+def points_of_pairs(group_a, group_b, margin, pieces, limits):
     """Points, normals, gaps and numbers of all pairs (rows_a[k], rows_b[k])."""
     inner_limits, constants = limits[:5], limits[5:]
+    points_a, normals_a, directions_a, loops_a, edges_a, radius_a, size_a, bodies_a, pieces_a, rows_a = group_a
+    points_b, normals_b, directions_b, loops_b, edges_b, radius_b, size_b, bodies_b, pieces_b, rows_b = group_b
     sides_a, sides_b = max(loops_a.shape[2], points_a.shape[1]), max(loops_b.shape[2], points_b.shape[1])
     most = sides_a + sides_b + sides_a * sides_b + 2
     found, table = np.empty((most, 5)), np.empty((most, 10))
