@@ -128,13 +128,13 @@ def contact_columns(
     normal: np.ndarray, point: np.ndarray, a: np.ndarray, b: np.ndarray, x: np.ndarray, moves: np.ndarray, dim: int
 ) -> tuple[np.ndarray, ...]:
     """The bodies of the rows of contacts, their directions [r, 3], and the levers r × direction on both."""
-    frame = _frames_of(normal.tobytes(), dim)
-    turns = [
-        (frame @ crossing(point - x.take(body, 0))).reshape(-1, 3) if np.count_nonzero(moves.take(body)) else None
-        for body in (a, b)
-    ]
-    nothing = np.zeros((dim * len(a), 3))  # what never moves has no rates and no momentum
-    return a.repeat(dim), b.repeat(dim), frame.reshape(-1, 3), *(nothing if turn is None else turn for turn in turns)
+    frame, nothing = _frames_of(normal.tobytes(), dim), np.zeros((dim * len(a), 3))
+    turns = []
+    for body in (a, b):
+        free = moves.take(body)  # what never moves has no rates and no momentum
+        lever = (point - x.take(body, 0)) * free[:, None] if np.count_nonzero(free) else None
+        turns.append(nothing if lever is None else (frame @ crossing(lever)).reshape(-1, 3))
+    return a.repeat(dim), b.repeat(dim), frame.reshape(-1, 3), *turns
 
 
 def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:

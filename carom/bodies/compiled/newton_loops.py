@@ -158,7 +158,8 @@ def _blocks(r, u, at, mu, width, rho, proximal, lifts, blocks, wrongs):
 
 @inner
 def _solve(A, b):
-    """b becomes A⁻¹b, by elimination with pivots, four columns at a time; False where one vanishes."""
+    """b becomes A⁻¹b, by elimination with pivots, four columns at a time; False where one vanishes. What is zero is left out: units
+    come in an order in which those that W couples are near each other."""
     n, k = len(b), 0
     while k < n:
         end = min(k + 4, n)
@@ -187,11 +188,17 @@ def _solve(A, b):
                     A[c, j] -= factor * A[above, j]
         if end < n:
             first, second, third, fourth = A[k], A[k + 1], A[k + 2], A[k + 3]
+            last = n
+            while last > end and first[last - 1] == 0.0 and second[last - 1] == 0.0:
+                if third[last - 1] != 0.0 or fourth[last - 1] != 0.0:
+                    break
+                last -= 1
             for i in range(end, n):
                 row = A[i]
                 f1, f2, f3, f4 = row[k], row[k + 1], row[k + 2], row[k + 3]
-                for j in range(end, n):
-                    row[j] -= f1 * first[j] + f2 * second[j] + f3 * third[j] + f4 * fourth[j]
+                if f1 != 0.0 or f2 != 0.0 or f3 != 0.0 or f4 != 0.0:
+                    for j in range(end, last):
+                        row[j] -= f1 * first[j] + f2 * second[j] + f3 * third[j] + f4 * fourth[j]
         k = end
     for k in range(n - 1, -1, -1):
         value = b[k]
@@ -218,48 +225,46 @@ def _connected(first, begin, other, waits, found):
 
 
 @inner
-def _component(W, u, units, count, pushed, lifts, blocks, wrongs, width, contacts, rho, proximal, change):
+def _rows_of(unit, width, contacts):
+    """The first row of a unit, and how many it has."""
+    return (unit * width, width) if unit < contacts else (contacts * width + unit - contacts, 1)
+
+
+@inner
+def _component(W, u, units, count, place, begin, other, pushed, lifts, blocks, wrongs, width, contacts, rho, proximal, change):
     """(F' + λ)⁻¹F for the rows of some units, into `change`; `pushed` is what W makes of the change of all that is open."""
-    edge, n = contacts * width, 0
-    rows = np.empty(count * width, np.int64)
+    n = 0
+    for one in range(count):
+        place[units[one]] = n
+        n += _rows_of(units[one], width, contacts)[1]
+    A, b = np.zeros((n, n)), np.empty(n)
     for one in range(count):
         unit = units[one]
-        for i in range(width if unit < contacts else 1):
-            rows[n] = unit * width + i if unit < contacts else edge + unit - contacts
-            n += 1
-    A, b, at = np.empty((n, n)), np.empty(n), 0
-    for one in range(count):
-        unit = units[one]
-        if unit >= contacts:
-            row = rows[at]
-            for k in range(n):
-                A[at, k] = rho * W[row, rows[k]]
-            A[at, at] += proximal
-            b[at] = rho * (u[row] - pushed[row])
-            at += 1
-            continue
-        first = unit * width
-        for i in range(width):
-            lift = lifts[first + i]
-            line = A[at + i]
-            for k in range(n):
-                line[k] = 0.0
-            value = wrongs[first + i]
-            for j in range(width):
-                factor, source = lift[j], W[first + j]
-                if factor != 0.0:
-                    value -= factor * pushed[first + j]
-                    for k in range(n):
-                        line[k] += factor * source[rows[k]]
-            for j in range(width):
-                line[at + j] += blocks[first + i, j]
+        at, (first, rows) = place[unit], _rows_of(unit, width, contacts)
+        bilateral = unit >= contacts
+        for k in range(begin[unit], begin[unit + 1]):
+            column = place[other[k]]
+            if column >= 0:
+                start, columns = _rows_of(other[k], width, contacts)
+                for i in range(rows):
+                    for c in range(columns):
+                        value = 0.0
+                        for j in range(rows):
+                            value += (rho if bilateral else lifts[first + i, j]) * W[first + j, start + c]
+                        A[at + i, column + c] = value
+        for i in range(rows):
+            value = rho * u[first] if bilateral else wrongs[first + i]
+            for j in range(rows):
+                value -= (rho if bilateral else lifts[first + i, j]) * pushed[first + j]
+                A[at + i, at + j] += proximal if bilateral else blocks[first + i, j]
             b[at + i] = value
-        at += width
-    if not _solve(A, b):
-        return False
-    for k in range(n):
-        change[rows[k]] = b[k]
-    return True
+    good = _solve(A, b)
+    for one in range(count):
+        first, rows = _rows_of(units[one], width, contacts)
+        for i in range(rows):
+            change[first + i] = b[place[units[one]] + i]
+        place[units[one]] = -1
+    return good
 
 
 @inner
@@ -282,11 +287,13 @@ def _direction(W, mu, r, u, width, rho, proximal, begin, other, change):
                 change[at + i], pushes = r[at + i] / (1.0 + proximal), True
     if pushes:
         _rates(W, nothing, change, pushed)
-    found = np.empty(units, np.int64)
+    found, place = np.empty(units, np.int64), np.full(units, -1)
     for unit in range(units):
         if waits[unit]:
             count = _connected(unit, begin, other, waits, found)
-            if not _component(W, u, found, count, pushed, lifts, blocks, wrongs, width, contacts, rho, proximal, change):
+            if not _component(
+                W, u, found, count, place, begin, other, pushed, lifts, blocks, wrongs, width, contacts, rho, proximal, change
+            ):
                 return False
     return True
 
