@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from carom.bodies.lasting import rates_across
 from carom.bodies.posed import Posed
+from carom.bodies.step_ends import rates_across
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ import numpy as np
 from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
 from carom.bodies.contact_work import carried, solve_lasting
 from carom.bodies.detection.detect import Contacts, detect, guards
-from carom.bodies.lasting import asked_of_lasting, lasting_of, states_of
 from carom.bodies.materials import ELASTIC
 from carom.bodies.mean_forces import Outcome, Pair, under_forces
 from carom.bodies.memory import Memory
@@ -34,6 +33,7 @@ from carom.bodies.posed import Posed, pose
 from carom.bodies.quaternions import lengths
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
+from carom.bodies.step_ends import asked_of_lasting, lasting_of, states_of
 from carom.bodies.velocity import Answer
 
 Ends = tuple[State, State]  # with what is prescribed as it is at the start and at the end of a step

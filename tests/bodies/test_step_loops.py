@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from carom import models
-from carom.bodies import contact_rows, dense_newton, lasting, scene, shapes, velocity
+from carom.bodies import contact_rows, dense_newton, scene, shapes, step_ends, velocity
 from carom.bodies.dense_newton import BLURRED, GOOD, HALF_BIT, PATIENCE, PROXIMAL, STEPS, Dense
 from carom.bodies.detection import detect, walls
 from carom.bodies.detection.geometry import build, place
@@ -25,9 +25,9 @@ ALONG_RUNS = (
     velocity.velocities_after,
     scene.drifted,
     walls.over_half_space,
-    lasting.rates_across,
-    lasting.states_of,
-    lasting.lasting_of,
+    step_ends.rates_across,
+    step_ends.states_of,
+    step_ends.lasting_of,
 )
 
 

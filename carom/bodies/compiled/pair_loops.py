@@ -129,19 +129,14 @@ def _corner_over_face(a, b):
 
 
 @inner
-def _clipped(value):
-    return min(max(value, 0.0), 1.0)
-
-
-@inner
 def _closest(p, u, q, v):
     """Where on the segments p + s u and q + t v they are nearest; segments of no length are allowed."""
     w = _minus(p, q)
     uu, vv, uv, uw, vw = _dot(u, u), _dot(v, v), _dot(u, v), _dot(u, w), _dot(v, w)
     det = uu * vv - uv * uv
-    s = _clipped((uv * vw - vv * uw) / det) if det > 1e-14 * uu * vv else 0.0
-    t = _clipped((uv * s + vw) / vv) if vv > 0.0 else 0.0
-    s = _clipped((uv * t - uw) / uu) if uu > 0.0 else 0.0
+    s = min(max((uv * vw - vv * uw) / det, 0.0), 1.0) if det > 1e-14 * uu * vv else 0.0
+    t = min(max((uv * s + vw) / vv, 0.0), 1.0) if vv > 0.0 else 0.0
+    s = min(max((uv * t - uw) / uu, 0.0), 1.0) if uu > 0.0 else 0.0
     return s, t
 
 
@@ -389,8 +384,7 @@ def points_of_pairs(group_a, group_b, margin, pieces, limits):
             kept = _larger(kept, 2 * (total + count))
         for c in range(count):
             n = table[c, 6], table[c, 7], table[c, 8]
-            gap = (table[c, 3] - table[c, 0]) * n[0] + (table[c, 4] - table[c, 1]) * n[1] + (table[c, 5] - table[c, 2]) * n[2]
-            gap -= radii
+            gap = _dot((table[c, 3] - table[c, 0], table[c, 4] - table[c, 1], table[c, 5] - table[c, 2]), n) - radii
             if gap < limit:
                 for d in range(3):
                     kept[total, d], kept[total, 3 + d] = table[c, d] + (radius_a[i] + 0.5 * gap) * n[d], n[d]

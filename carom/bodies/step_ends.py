@@ -14,7 +14,7 @@ def towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
     return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
 
 
-@by_loops("lasting_loops")
+@by_loops("step_end_loops")
 def rates_across(posed: Posed, closing: np.ndarray, sliding: np.ndarray, where: np.ndarray, known: np.ndarray) -> np.ndarray:
     """[contacts, 1 + tangents] what is known of the rates of contacts, in their frames as they are now; nan where nothing is."""
     found = np.full((len(known), 1 + posed.rows.tangents), np.nan)
@@ -24,7 +24,7 @@ def rates_across(posed: Posed, closing: np.ndarray, sliding: np.ndarray, where: 
     return found
 
 
-@by_loops("lasting_loops")
+@by_loops("step_end_loops")
 def asked_of_lasting(now: np.ndarray, last: np.ndarray, pressed: np.ndarray, stuck: np.ndarray, asked: np.ndarray) -> None:
     """−κu₀ of `Stepper._shift`, written into `asked`: of rates as they are `now` and were at `last`."""
     half = np.where(np.isnan(last), now, 0.5 * (now - last))  # −δ/2
@@ -33,7 +33,7 @@ def asked_of_lasting(now: np.ndarray, last: np.ndarray, pressed: np.ndarray, stu
         asked[:, 1:] = np.where(stuck[:, None], towards(half[:, 1:], now[:, 1:]), asked[:, 1:])
 
 
-@by_loops("lasting_loops")
+@by_loops("step_end_loops")
 def states_of(
     posed: Posed, impulses: np.ndarray, u: np.ndarray, slow: np.ndarray, impact: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -47,7 +47,7 @@ def states_of(
     return np.where(presses, 1 + slides, 0), np.matmul(r[:, None], rows.frames)[:, 0], kept
 
 
-@by_loops("lasting_loops")
+@by_loops("step_end_loops")
 def lasting_of(
     posed: Posed, state: np.ndarray, came: np.ndarray, shifted: np.ndarray, rates: np.ndarray, noise: float, ahead: float
 ) -> tuple[np.ndarray, np.ndarray, bool, np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a step leaves to the next, compiled: the functions of `carom.bodies.lasting`, contact by contact."""
+"""What a step leaves to the next, compiled: the functions of `carom.bodies.step_ends`, contact by contact."""
 
 import math
 from typing import TYPE_CHECKING
