@@ -69,16 +69,7 @@ class Rows:
 
     def kick(self, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""
-        if self.dense is not None:
-            both = impulses.dot(self.dense).reshape(self.bodies, 6)
-            return both[:, :3], both[:, 3:]
-        p, L = np.zeros((self.bodies, 3)), np.zeros((self.bodies, 3))
-        push = impulses[:, None] * self.linear
-        np.add.at(p, self.b, push)
-        np.subtract.at(p, self.a, push)
-        np.add.at(L, self.b, impulses[:, None] * self.turn_b)
-        np.subtract.at(L, self.a, impulses[:, None] * self.turn_a)
-        return p, L
+        return kick_of(self, impulses)
 
     def owner(self, free: np.ndarray) -> np.ndarray:
         """A free body of each row."""
@@ -102,6 +93,20 @@ def rates_of(rows: Rows, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         return rows.dense.dot(both.reshape(-1))
     relative = np.vecdot(rows.linear, v[rows.b] - v[rows.a])
     return relative + np.vecdot(rows.turn_b, spin[rows.b]) - np.vecdot(rows.turn_a, spin[rows.a])
+
+
+@by_loops("rows_loops")
+def kick_of(rows: Rows, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if rows.dense is not None:
+        both = impulses.dot(rows.dense).reshape(rows.bodies, 6)
+        return both[:, :3], both[:, 3:]
+    p, L = np.zeros((rows.bodies, 3)), np.zeros((rows.bodies, 3))
+    push = impulses[:, None] * rows.linear
+    np.add.at(p, rows.b, push)
+    np.subtract.at(p, rows.a, push)
+    np.add.at(L, rows.b, impulses[:, None] * rows.turn_b)
+    np.subtract.at(L, rows.a, impulses[:, None] * rows.turn_a)
+    return p, L
 
 
 def frames(normal: np.ndarray, dim: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from carom import models
-from carom.bodies import contact_rows, dense_newton, scene, shapes, step_ends, velocity
+from carom.bodies import contact_rows, dense_newton, islands, scene, shapes, step_ends, velocity
 from carom.bodies.dense_newton import BLURRED, GOOD, HALF_BIT, PATIENCE, PROXIMAL, STEPS, Dense
 from carom.bodies.detection import detect, walls
 from carom.bodies.detection.geometry import build, place
@@ -21,6 +21,8 @@ EPS = np.finfo(float).eps
 ALONG_RUNS = (
     contact_rows.contact_columns,
     contact_rows.rates_of,
+    contact_rows.kick_of,
+    islands.parts_of,
     contact_rows.delassus,
     velocity.velocities_after,
     scene.drifted,

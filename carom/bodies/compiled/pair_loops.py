@@ -1,7 +1,7 @@
 """The points of contact of polytopes, compiled: `carom.bodies.detection.separation`, `nearest` and `manifold`, pair by pair.
 
-The same axes, nearest points and polygons, in the same order where two are as good, and the same numbers of points. Vectors are
-tuples of three; a polytope is (points, normals, directions, loops, edges). What a number means is told in those files.
+The same axes, nearest points and polygons, in the same order where two are as good, and the same numbers of points; what a number
+means is told there. Vectors are tuples of three, a polytope is (points, normals, directions, loops, edges).
 """
 
 import math
@@ -179,9 +179,7 @@ def _nearest_edges(a, b, out):
             distance = math.sqrt(_dot(apart, apart))
             if distance < best:
                 best, x, y, from_a, from_b = distance, on_a, on_b, u, v
-    n = _minus(y, x)
-    n = (n[0] / best, n[1] / best, n[2] / best) if best > 0.0 else _across(from_a, from_b)
-    return best, x, y, n
+    return best, x, y, _unit(_minus(y, x)) if best > 0.0 else _across(from_a, from_b)
 
 
 @inner
@@ -370,8 +368,8 @@ def points_of_pairs(group_a, group_b, margin, pieces, limits):
     inner_limits, constants = limits[:5], limits[5:]
     points_a, normals_a, directions_a, loops_a, edges_a, radius_a, size_a, bodies_a, pieces_a, rows_a = group_a
     points_b, normals_b, directions_b, loops_b, edges_b, radius_b, size_b, bodies_b, pieces_b, rows_b = group_b
-    sides_a, sides_b = max(loops_a.shape[2], points_a.shape[1]), max(loops_b.shape[2], points_b.shape[1])
-    most = sides_a + sides_b + sides_a * sides_b + 2
+    sides = max(loops_a.shape[2], points_a.shape[1]), max(loops_b.shape[2], points_b.shape[1])
+    most = sides[0] + sides[1] + sides[0] * sides[1] + 2
     found, table = np.empty((most, 5)), np.empty((most, 10))
     kept, total = np.empty((max(16, 8 * len(rows_a)), 10)), 0
     for k in range(len(rows_a)):

@@ -30,6 +30,14 @@ def rates_of(rows: "Rows", v: np.ndarray, spin: np.ndarray) -> np.ndarray:
     return rates_of_rows(*_columns(rows), plain(v), plain(spin))
 
 
+def kick_of(rows: "Rows", impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return kick_of_rows(*_columns(rows), plain(impulses), rows.bodies)
+
+
+def parts_of(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
+    return parts_of_pairs(plain(a), plain(b), n)
+
+
 def delassus(scene: "Scene", rows: "Rows", inverse: np.ndarray) -> np.ndarray:
     give = NOTHING if rows.compliance is None else rows.compliance
     return matrix_of_rows(*_columns(rows), 1 + rows.tangents, rows.contacts, scene.inverse_mass, plain(inverse), plain(give))
@@ -107,6 +115,44 @@ def rates_of_rows(a, b, linear, turn_a, turn_b, v, spin):
     u = np.empty(len(a))
     _rates_into(a, b, linear, turn_a, turn_b, v, spin, u)
     return u
+
+
+@inner
+def _kick_into(a, b, linear, turn_a, turn_b, impulses, p, L):
+    for k in range(len(a)):
+        r, i, j = impulses[k], a[k], b[k]
+        for d in range(3 if r != 0.0 else 0):
+            p[i, d] -= r * linear[k, d]
+            p[j, d] += r * linear[k, d]
+            L[i, d] -= r * turn_a[k, d]
+            L[j, d] += r * turn_b[k, d]
+
+
+@outer(f"UniTuple({TABLE}, 2)({ROWS}, {LINE}, int64)")
+def kick_of_rows(a, b, linear, turn_a, turn_b, impulses, bodies):
+    p, L = np.zeros((bodies, 3)), np.zeros((bodies, 3))
+    _kick_into(a, b, linear, turn_a, turn_b, impulses, p, L)
+    return p, L
+
+
+@inner
+def _root(first, i):
+    while first[i] != i:
+        i = first[i]
+    return i
+
+
+@outer(f"{NUMBERS}({NUMBERS}, {NUMBERS}, int64)")
+def parts_of_pairs(a, b, n):
+    """The first of all that the pairs connect, for each."""
+    first = np.arange(n)
+    for k in range(len(a)):
+        i, j = _root(first, a[k]), _root(first, b[k])
+        first[max(i, j)] = min(i, j)
+        first[a[k]] = first[b[k]] = min(i, j)
+    for i in range(n):
+        first[i] = first[first[i]]
+    return first
 
 
 @inner
@@ -192,16 +238,7 @@ def after_impulses(a, b, linear, turn_a, turn_b, v, L, impulses, size_a, size_b,
     for k in range(len(size)):
         i, j = size_a[k], size_b[k]
         scale[i], scale[j] = max(scale[i], size[k]), max(scale[j], size[k])
-    for k in range(m):
-        r = impulses[k]
-        if r == 0.0:
-            continue
-        i, j = a[k], b[k]
-        for d in range(3):
-            new_v[i, d] -= r * linear[k, d]
-            new_v[j, d] += r * linear[k, d]
-            new_L[i, d] -= r * turn_a[k, d]
-            new_L[j, d] += r * turn_b[k, d]
+    _kick_into(a, b, linear, turn_a, turn_b, impulses, new_v, new_L)
     for body in range(n):
         for d in range(3):
             new_v[body, d] = v[body, d] + inverse_mass[body] * new_v[body, d]
