@@ -223,14 +223,17 @@ class State:
 
 def drift(scene: Scene, state: State, t: float, tau: float) -> State:
     """Free motion: straight and with the momentum kept. Prescribed bodies are where they have to be at t + tau."""
-    x, q = drifted(scene, state, tau, (quaternions.TURN, quaternions.UNTURNED, float(quaternions.SWEEPS)))
-    new = prescribed(scene, State(x, q, state.v, state.L, state.turns), t + tau)
+    x, q, *R = drifted(scene, state, tau, (quaternions.TURN, quaternions.UNTURNED, float(quaternions.SWEEPS)))
+    new = prescribed(scene, after := State(x, q, state.v, state.L, state.turns), t + tau)
+    if R and new is after:
+        new.__dict__["R"] = R[0]
     return _wound(scene, state, new, tau) if scene.joints.wound else new
 
 
 @by_loops("motion_loops")
-def drifted(scene: Scene, state: State, tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Places and orientations after a free motion. The limits are those of `quaternions.rotate_freely`."""
+def drifted(scene: Scene, state: State, tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, ...]:
+    """Places and orientations after a free motion; loops, which have them at hand, return rotation matrices too. The limits are
+    those of `quaternions.rotate_freely`."""
     x, q = state.x + tau * state.v, state.q  # what is fixed has no velocity
     square = np.vecdot(state.L, state.L)
     turning = square.nonzero()[0] if not scene.motions else (square * scene.free).nonzero()[0]

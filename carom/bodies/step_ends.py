@@ -15,6 +15,12 @@ def towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
 
 
 @by_loops("step_end_loops")
+def speeds(v: np.ndarray, spin: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """The largest speed of any point of each body."""
+    return lengths(v) + reach * lengths(spin)
+
+
+@by_loops("step_end_loops")
 def rates_across(posed: Posed, closing: np.ndarray, sliding: np.ndarray, where: np.ndarray, known: np.ndarray) -> np.ndarray:
     """[contacts, 1 + tangents] what is known of the rates of contacts, in their frames as they are now; nan where nothing is."""
     found = np.full((len(known), 1 + posed.rows.tangents), np.nan)

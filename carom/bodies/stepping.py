@@ -30,10 +30,9 @@ from carom.bodies.materials import ELASTIC
 from carom.bodies.mean_forces import Outcome, Pair, under_forces
 from carom.bodies.memory import Memory
 from carom.bodies.posed import Posed, pose
-from carom.bodies.quaternions import lengths
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
-from carom.bodies.step_ends import asked_of_lasting, lasting_of, states_of
+from carom.bodies.step_ends import asked_of_lasting, lasting_of, speeds, states_of
 from carom.bodies.velocity import Answer
 
 Ends = tuple[State, State]  # with what is prescribed as it is at the start and at the end of a step
@@ -233,7 +232,7 @@ class Stepper:
         scene, ends = self.scene, (prescribed(self.scene, middle, t), prescribed(self.scene, middle, t + h))
         push = lambda force: self._under(force, middle, ends, h, hit)  # noqa: E731
         (posed, answer, came, shift), record.resisted = under_forces(scene, middle, t + 0.5 * h, h, push)
-        came_out, answer = answer.u, replace(answer, u=answer.u + shift) if np.count_nonzero(shift) else answer
+        came_out, answer = answer.u, answer.asked_about(shift)
         if scene.motions:  # what is rolled over lasts as it is at the end of the step
             moved = carried(posed, ends[0], middle, ends[1])
             came_out = came_out.copy()
@@ -341,7 +340,7 @@ def _reach(scene: Scene, posed: Posed) -> np.ndarray:
 
 def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarray:
     """The largest speed of any point of each body."""
-    return lengths(v) + scene.reach * lengths(state.spin_of(scene, L))
+    return speeds(v, state.spin_of(scene, L), scene.reach)
 
 
 def _pushed(

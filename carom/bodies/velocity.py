@@ -60,6 +60,13 @@ class Answer:
     stage: str
     iterations: int
 
+    def asked_about(self, shift: np.ndarray) -> "Answer":
+        """The same with the rates that the law was asked about."""
+        if not np.count_nonzero(shift):
+            return self
+        told = self.scale, self.residual, self.converged, self.stage, self.iterations
+        return Answer(self.v, self.L, self.impulses, self.u + shift, *told)
+
 
 def solve_velocities(
     posed: Posed, v: np.ndarray, L: np.ndarray, offset: np.ndarray, start: np.ndarray | None, tolerance: float

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LINE, TABLE, BLOCK, NUMBERS, FLAGS = "float64[::1]", "float64[:, ::1]", "float64[:, :, ::1]", "int64[::1]", "boolean[::1]"
 
 
-def drifted(scene: "Scene", state: "State", tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+def drifted(scene: "Scene", state: "State", tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, ...]:
     middle, A, spread, trace, product = scene.moments
     given = plain(state.x), plain(state.q), plain(state.v), plain(state.L)
     return drift_bodies(*given, scene.free, middle, A, spread, trace, product, scene.round is not None, tau, limits)
@@ -67,6 +67,16 @@ def _rotate(q, v):
 
 
 @inner
+def _matrix(q, R, body):
+    """As `quaternions.matrix`, to the last bit where it is the identity."""
+    w, x, y, z = q
+    R[body, 0, 0], R[body, 1, 1], R[body, 2, 2] = 1 - 2 * (y * y + z * z), 1 - 2 * (x * x + z * z), 1 - 2 * (x * x + y * y)
+    R[body, 0, 1], R[body, 1, 0] = 2 * (x * y - w * z), 2 * (x * y + w * z)
+    R[body, 0, 2], R[body, 2, 0] = 2 * (x * z + w * y), 2 * (x * z - w * y)
+    R[body, 1, 2], R[body, 2, 1] = 2 * (y * z - w * x), 2 * (y * z + w * x)
+
+
+@inner
 def _times(A, body, v):
     return (
         A[body, 0, 0] * v[0] + A[body, 0, 1] * v[1] + A[body, 0, 2] * v[2],
@@ -108,14 +118,14 @@ def _free_rotation(q, L, body, middle, A, trace, product, tau, stretches, sweeps
 
 
 @outer(
-    f"UniTuple({TABLE}, 2)({TABLE}, {TABLE}, {TABLE}, {TABLE}, {FLAGS}, {LINE}, {BLOCK}, {LINE}, {LINE}, {LINE}, boolean, float64, "
-    "UniTuple(float64, 3))"
+    f"Tuple(({TABLE}, {TABLE}, {BLOCK}))({TABLE}, {TABLE}, {TABLE}, {TABLE}, {FLAGS}, {LINE}, {BLOCK}, {LINE}, {LINE}, {LINE}, "
+    "boolean, float64, UniTuple(float64, 3))"
 )
 def drift_bodies(x, q, v, L, free, middle, A, spread, trace, product, rounds, tau, limits):
-    """Places and orientations after a free motion; what turns fastest says in how many stretches all do."""
+    """Places, orientations and rotations after a free motion; what turns fastest says in how many stretches all do."""
     longest, none, sweeps = limits
     n, most = len(x), 0.0
-    new_x, new_q = np.empty((n, 3)), np.empty((n, 4))
+    new_x, new_q, R = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3, 3))
     for body in range(n):
         size = math.sqrt(L[body, 0] * L[body, 0] + L[body, 1] * L[body, 1] + L[body, 2] * L[body, 2])
         if free[body]:
@@ -134,7 +144,8 @@ def drift_bodies(x, q, v, L, free, middle, A, spread, trace, product, rounds, ta
                 more = trace[body], product[body], tau, stretches, int(sweeps)
                 after = _free_rotation(before, turn, body, middle[body], A, *more)
         new_q[body, 0], new_q[body, 1], new_q[body, 2], new_q[body, 3] = after
-    return new_x, new_q
+        _matrix(after, R, body)
+    return new_x, new_q, R
 
 
 @outer(

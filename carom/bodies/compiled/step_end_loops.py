@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 LINE, TABLE, NUMBERS, FLAGS = "float64[::1]", "float64[:, ::1]", "int64[::1]", "boolean[::1]"
 
 
+def speeds(v: np.ndarray, spin: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    return speeds_of(plain(v), plain(spin), reach)
+
+
 def rates_across(posed: "Posed", closing: np.ndarray, sliding: np.ndarray, where: np.ndarray, known: np.ndarray) -> np.ndarray:
     rows = posed.rows
     return rates_in_frames(plain(rows.linear), 1 + rows.tangents, plain(closing), plain(sliding), where, known)
@@ -36,6 +40,18 @@ def lasting_of(
     contacts, rows = posed.contacts, posed.rows
     given = plain(rows.linear), 1 + rows.tangents, plain(contacts.a), plain(contacts.b), plain(contacts.gap), plain(state)
     return contacts_that_last(*given, plain(came), plain(shifted), plain(rates), posed.scene.reach, noise, ahead)
+
+
+@outer(f"{LINE}({TABLE}, {TABLE}, {LINE})")
+def speeds_of(v, spin, reach):
+    found = np.empty(len(reach))
+    for body in range(len(reach)):
+        fast = turning = 0.0
+        for d in range(3):
+            fast += v[body, d] * v[body, d]
+            turning += spin[body, d] * spin[body, d]
+        found[body] = math.sqrt(fast) + reach[body] * math.sqrt(turning)
+    return found
 
 
 @outer(f"{TABLE}({TABLE}, int64, {LINE}, {TABLE}, {NUMBERS}, {FLAGS})")
