@@ -120,7 +120,7 @@ def _placement(rng, dim, count=6):
 @pytest.mark.parametrize("dim", [2, 3])
 def test_pairs_of_polytopes_meet_in_the_same_points(dim):
     rng, seen, moved = np.random.default_rng(dim), 0, 0
-    for _ in range(60):
+    for _ in range(40):
         placement, margin = _placement(rng, dim), np.full(6, 0.3)
         geometry = placement.geometry
         for i, j in zip(*detect._near(placement, np.ones(6, bool), margin, frozenset()), strict=True):
@@ -136,7 +136,7 @@ def test_pairs_of_polytopes_meet_in_the_same_points(dim):
                 apart = np.abs(getattr(found, name) - getattr(by_arrays, name))
                 assert np.max(apart, initial=0.0) <= 1e-9  # rounding, over the sines of nearly parallel edges, ≥ 1e-6
             seen, moved = seen + len(found), moved + np.count_nonzero(np.abs(found.gap) > 1e-6)
-    assert seen > 300 and moved > 100  # control: there is something to agree about
+    assert seen > 200 and moved > 60  # control: there is something to agree about
 
 
 def _watched(monkeypatch, function, seen):

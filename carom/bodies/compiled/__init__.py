@@ -1,12 +1,18 @@
 """What a step of a small scene spends its time on, as loops that numba compiles: arrays of a dozen numbers cost by the call.
 
 - `pair_loops`: the points in which pairs of polytopes meet.
+- `motion_loops`: free motion, and corners over half-spaces.
+- `rows_loops`: rows of contacts and joints, W, what impulses make of velocities, and islands.
 - `newton_loops`: Newton's method for contact problems in dense matrices.
+- `step_end_loops`: what a step leaves to the next.
 
-Each function here has one of the same name that does the same by arrays, is the reference, and bears `by_loops`: where numba is
-installed (`pip install 'carom[fast]'`) the compiled one answers in its place. Both agree but for rounding. Each file compiles for
-itself, since what numba keeps on disk does not notice that a function or a constant in another file has changed: constants are
-arguments. Signatures are given, so that a file is compiled once and as a whole.
+Each of their functions has one of the same name that does the same by arrays, is the reference, and bears `by_loops`: where numba
+is installed (`pip install 'carom[fast]'`) the compiled one answers in its place. Both agree but for rounding.
+
+Loops are there from the first step on or not at all, so that a run is the same whenever it is repeated: the first world on a
+machine waits for them, some ten seconds of one core; from disk they take a third of a second. Each file compiles for itself, since
+what numba keeps there does not notice that a function or a constant in another file has changed: constants are arguments.
+Signatures are given, so that each is compiled once; arrays have to be as they say (`plain`).
 """
 
 from collections.abc import Callable
@@ -61,7 +67,7 @@ def inner(function: Callable[..., Any]) -> Any:
     """The same for what is called from there: a part of it, on disk too."""
     import numba
 
-    return numba.njit(**OPTIONS)(function)
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 
 def plain(array: np.ndarray) -> np.ndarray:
