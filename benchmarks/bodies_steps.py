@@ -36,8 +36,8 @@ ABOUT = {
 
 WHERE = """
 What made the difference: with numba the points in which pairs of polytopes meet, free motion, corners over half-spaces, rows and W,
-Newton's method for a contact problem, and what a step leaves to the next are one compiled call each (`carom/bodies/compiled`), where
-they were ten to three hundred calls of numpy on arrays of a dozen numbers. Newton's method leaves contacts that are open out of its
+Newton's method for a contact problem, and what a step leaves to the next are one compiled call each (`carom/bodies/compiled`): they
+were ten to three hundred calls of numpy on arrays of a dozen numbers. Newton's method leaves contacts that are open out of its
 matrix and solves by itself what W does not couple, in an order in which the matrix is a band: dominoes that stand apart are small
 problems. Without numba a step takes what it took before.
 
@@ -45,7 +45,7 @@ The heap is chaotic: after some two hundred steps both programs follow other mot
 it meets that need the last stages, up to three seconds each. The same problems take both as many steps.
 
 Where the time goes now (by function, the twentieth percentile of each call, so that other work does not count). Of the 110 µs of
-the sliding cube on a busy machine contacts and their rows take 27, the contact problem 20, what lasts and what is remembered 25, free
+the sliding cube, on a busy machine, contacts and their rows take 27, the contact problem 20, what lasts and is remembered 25, free
 motion 8; the kernels take 1 to 4 µs each, and two thirds is what Python makes between them: some 450 calls a step. The shaken stack
 needs the path through the inside of the cones and pivots in nearly every step, which are arrays still: Newton's method is a
 fifth of it.
