@@ -132,11 +132,11 @@ def drift_bodies(x, q, v, L, free, middle, A, spread, trace, product, rounds, ta
             most = max(most, abs(tau) * size * spread[body])
         for d in range(3):
             new_x[body, d] = x[body, d] + tau * v[body, d]
-    stretches = max(1, math.ceil(most / longest))
+    stretches = max(1, math.ceil(most / longest)) if math.isfinite(most) else 1  # the step tells what is not finite
     for body in range(n):
         turn, before = (L[body, 0], L[body, 1], L[body, 2]), (q[body, 0], q[body, 1], q[body, 2], q[body, 3])
         after = before
-        if free[body] and _dot(turn, turn) > 0.0:
+        if free[body] and _dot(turn, turn) != 0.0:
             if rounds or most <= none:
                 share = tau * middle[body]
                 after = _turned(before, share * turn[0], share * turn[1], share * turn[2])
