@@ -67,7 +67,8 @@ def inner(function: Callable[..., Any]) -> Any:
     """The same for what is called from there: a part of it, on disk too."""
     import numba
 
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
+    compiler: Any = numba.njit
+    return compiler(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 
 def plain(array: np.ndarray) -> np.ndarray:
