@@ -163,7 +163,7 @@ def _watched(monkeypatch, function, seen):
 def _sliding():
     world = World()
     world.fix(shapes.HalfSpace())
-    world.add(shapes.Box(0.1, 0.1, 0.1), density=1000, position=(0, 0, 0.05), velocity=(6, 0, 0))
+    world.add(shapes.Box(0.1, 0.1, 0.1), density=1000, position=(0, 0, 0.05), velocity=(2, 0, 0))
     world.material(friction=0.5)
     return world, 1e-3
 
@@ -189,14 +189,14 @@ def test_along_a_run_loops_and_arrays_say_the_same(name, monkeypatch):
 
 
 def test_a_world_moves_alike_with_and_without_them(monkeypatch):
-    """A cube that slides to a stop, within a step of the exact way, by both; and the same run again, bit for bit."""
+    """A cube that slides to a stop, by both; and the same run again, bit for bit."""
     world, dt = _sliding()
-    ask = lambda: world.solve(dt, 1300, progress=False)  # noqa: E731
+    ask = lambda: world.solve(dt, 450, progress=False)  # noqa: E731
     first, again = ask(), ask()
     assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in ("x", "q", "v", "L", "residual"))
     monkeypatch.setattr(compiled, "available", lambda: False)
     by_arrays = ask()
-    assert np.max(np.abs(first.x - by_arrays.x)) <= 1e-10 * 6 * 1.3  # certificates of velocities, 1e-10 of 6 m/s, for 1.3 s
+    assert np.max(np.abs(first.x - by_arrays.x)) <= 1e-10 * 2 * 0.45  # certificates of velocities, 1e-10 of 2 m/s, for 0.45 s
     assert not np.array_equal(first.v, by_arrays.v)  # control: two programs
     assert np.array_equal(first.x[-1], first.x[-10])  # at rest, exactly
 
