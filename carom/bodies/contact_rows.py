@@ -137,7 +137,9 @@ def contact_columns(
     turns = []
     for body in (a, b):
         free = moves.take(body)  # what never moves has no rates and no momentum
-        lever = (point - x.take(body, 0)) * free[:, None] if np.count_nonzero(free) else None
+        lever = point - x.take(body, 0) if (some := np.count_nonzero(free)) else None
+        if lever is not None and some < len(free):
+            lever[~free] = 0.0
         turns.append(nothing if lever is None else (frame @ crossing(lever)).reshape(-1, 3))
     return a.repeat(dim), b.repeat(dim), frame.reshape(-1, 3), *turns
 

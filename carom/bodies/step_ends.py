@@ -23,10 +23,13 @@ def speeds(v: np.ndarray, spin: np.ndarray, reach: np.ndarray) -> np.ndarray:
 @by_loops("step_end_loops")
 def rates_across(posed: Posed, closing: np.ndarray, sliding: np.ndarray, where: np.ndarray, known: np.ndarray) -> np.ndarray:
     """[contacts, 1 + tangents] what is known of the rates of contacts, in their frames as they are now; nan where nothing is."""
-    found = np.full((len(known), 1 + posed.rows.tangents), np.nan)
-    mine = where[known]
-    found[known, 0] = closing[mine]
-    found[known, 1:] = np.vecdot(posed.rows.frames[known, 1:], sliding[mine][:, None])
+    found, frames = np.full((len(known), 1 + posed.rows.tangents), np.nan), posed.rows.frames
+    if np.count_nonzero(known) < len(known):
+        where, frames = where[known], frames[known]
+    else:
+        known = slice(None)
+    found[known, 0] = closing[where]
+    found[known, 1:] = np.vecdot(frames[:, 1:], sliding[where][:, None])
     return found
 
 
@@ -67,9 +70,11 @@ def lasting_of(
         near = contacts.gap <= 1e-9 * np.maximum(reach[contacts.a], reach[contacts.b])
         pressed = pressed | ((np.abs(rows.by_contact(shifted)[:, 0]) <= noise) & near)
     stuck = pressed
-    if (slides := state == 2).any():  # where one point of two bodies slides, none of them holds
+    if (slides := state == 2).all():
+        stuck = np.zeros_like(pressed)
+    elif slides.any():  # where one point of two bodies slides, none of them holds
         a, b = contacts.a, contacts.b
         pair = np.minimum(a, b) * len(reach) + np.maximum(a, b)
-        stuck = pressed & ~np.isin(pair, pair[slides])
+        stuck = pressed & ~np.isin(pair, pair[slides]) if (pair != pair[0]).any() else np.zeros_like(pressed)
     out = rows.by_contact(came)
     return pressed, stuck, watchful, out[:, 0], np.matmul(out[:, None, 1:], rows.frames[:, 1:])[:, 0]
