@@ -35,24 +35,21 @@ ABOUT = {
 }
 
 WHERE = """
-What made the difference: Newton's method for a dozen to a hundred rows computes rates once a step and not twice, uses W as it is,
-calls LAPACK by its name (4 µs where numpy's function takes 15) and leaves contacts that are open out of its matrix; W of an
-island is made of the bodies that it touches; the points where polytopes meet are found in one go for both kinds of reference
-face, and only those that count are compared with each other (the contacts of three prisms of 60 sides that lie on each other: 5
-ms, where it was 3.7 s); balls and discs meet without edges and faces; joints that are points alone have their rows all at once.
-Boxes that touch with an edge have more contacts than before, up to seven a pair: that is what keeps them from getting into each
-other.
+What made the difference: with numba the points in which pairs of polytopes meet, free motion, corners over half-spaces, rows and W,
+Newton's method for a contact problem, and what a step leaves to the next are one compiled call each (`carom/bodies/compiled`): they
+were ten to three hundred calls of numpy on arrays of a dozen numbers. Newton's method leaves contacts that are open out of its
+matrix and solves by itself what W does not couple, in an order in which the matrix is a band: dominoes that stand apart are small
+problems. Without numba a step takes what it took before, the cube some five per cent more.
 
-Where bodies touch with edges the motion is another one since then, so that three dice (80 rows of contacts in place of 297) and
-the heap compare two motions and not only two programs; dominoes, spheres, chain and cube have the same contacts, and the grains
-13 771 rows in place of 13 782.
+The heap is chaotic: after some hundred steps both programs follow other motions, and what it takes depends on how many problems it
+meets that need the last stages, up to three seconds each, where the rest takes one or two. On the same problems both spend as many
+iterations. Five starts that differ by 10⁻⁹ took 2.2 to 14 s with loops, 23 ms a step, and 3.4 to 19 s without, 27 ms.
 
-Where the time goes now (cProfile without builtins). The collapsing grains spend three quarters of a step in contact problems that
-are solved again as contacts close, the dominoes a third in finding contacts, twice, and a third in problems. The sliding cube has
-no such place: no function of its step has more than a tenth of it, most are calls of numpy on arrays of a dozen numbers at half a
-microsecond to two each, and fewer of them, or quicker ones, take off percents. The same scene compiled as a whole (above) is
-several times quicker and takes seconds to compile; a kernel of the contact problem alone would win a fifth of the step of one
-body: that is the share it has.
+Where the time goes now (by function, the twentieth percentile of each call, so that other work does not count). Of the 110 µs of
+the sliding cube, on a busy machine, contacts and their rows take 27, the contact problem 20, what lasts and is remembered 25, free
+motion 8; the kernels take 1 to 4 µs each, and two thirds is what Python makes between them: some 450 calls a step. The shaken stack
+needs the path through the inside of the cones and pivots in nearly every step, which are arrays still: Newton's method is a
+fifth of it.
 """
 
 

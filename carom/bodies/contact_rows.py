@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
+from carom.bodies.compiled import by_loops
 from carom.bodies.detection.detect import Contacts
 from carom.bodies.joints import JointRows
 from carom.bodies.once import once
@@ -57,12 +58,7 @@ class Rows:
 
     def rates(self, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """u of (1) for all rows."""
-        if self.dense is not None:
-            both = np.empty((self.bodies, 6))
-            both[:, :3], both[:, 3:] = v, spin
-            return self.dense.dot(both.reshape(-1))
-        relative = np.vecdot(self.linear, v[self.b] - v[self.a])
-        return relative + np.vecdot(self.turn_b, spin[self.b]) - np.vecdot(self.turn_a, spin[self.a])
+        return rates_of(self, v, spin)
 
     def rounding(self, v: np.ndarray, spin: np.ndarray) -> float:
         """The last bits of all rates: where the terms of (1) cancel, as they do in joints, no rates are known better."""
@@ -73,16 +69,7 @@ class Rows:
 
     def kick(self, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The change of linear and angular momentum of all bodies."""
-        if self.dense is not None:
-            both = impulses.dot(self.dense).reshape(self.bodies, 6)
-            return both[:, :3], both[:, 3:]
-        p, L = np.zeros((self.bodies, 3)), np.zeros((self.bodies, 3))
-        push = impulses[:, None] * self.linear
-        np.add.at(p, self.b, push)
-        np.subtract.at(p, self.a, push)
-        np.add.at(L, self.b, impulses[:, None] * self.turn_b)
-        np.subtract.at(L, self.a, impulses[:, None] * self.turn_a)
-        return p, L
+        return kick_of(self, impulses)
 
     def owner(self, free: np.ndarray) -> np.ndarray:
         """A free body of each row."""
@@ -96,6 +83,30 @@ class Rows:
     def by_contact(self, values: np.ndarray) -> np.ndarray:
         """The contact rows as [contacts, 1 + tangents]."""
         return values[: self.contacts * (1 + self.tangents)].reshape(self.contacts, 1 + self.tangents)
+
+
+@by_loops("rows_loops")
+def rates_of(rows: Rows, v: np.ndarray, spin: np.ndarray) -> np.ndarray:
+    if rows.dense is not None:
+        both = np.empty((rows.bodies, 6))
+        both[:, :3], both[:, 3:] = v, spin
+        return rows.dense.dot(both.reshape(-1))
+    relative = np.vecdot(rows.linear, v[rows.b] - v[rows.a])
+    return relative + np.vecdot(rows.turn_b, spin[rows.b]) - np.vecdot(rows.turn_a, spin[rows.a])
+
+
+@by_loops("rows_loops")
+def kick_of(rows: Rows, impulses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if rows.dense is not None:
+        both = impulses.dot(rows.dense).reshape(rows.bodies, 6)
+        return both[:, :3], both[:, 3:]
+    p, L = np.zeros((rows.bodies, 3)), np.zeros((rows.bodies, 3))
+    push = impulses[:, None] * rows.linear
+    np.add.at(p, rows.b, push)
+    np.subtract.at(p, rows.a, push)
+    np.add.at(L, rows.b, impulses[:, None] * rows.turn_b)
+    np.subtract.at(L, rows.a, impulses[:, None] * rows.turn_a)
+    return p, L
 
 
 def frames(normal: np.ndarray, dim: int) -> np.ndarray:
@@ -117,21 +128,30 @@ def _frames_of(normal: bytes, dim: int) -> np.ndarray:
     return found
 
 
+@by_loops("rows_loops")
+def contact_columns(
+    normal: np.ndarray, point: np.ndarray, a: np.ndarray, b: np.ndarray, x: np.ndarray, moves: np.ndarray, dim: int
+) -> tuple[np.ndarray, ...]:
+    """The bodies of the rows of contacts, their directions [r, 3], and the levers r × direction on both."""
+    frame, nothing = _frames_of(normal.tobytes(), dim), np.zeros((dim * len(a), 3))
+    turns = []
+    for body in (a, b):
+        free = moves.take(body)  # what never moves has no rates and no momentum
+        lever = point - x.take(body, 0) if (some := np.count_nonzero(free)) else None
+        if lever is not None and some < len(free):
+            lever[~free] = 0.0
+        turns.append(nothing if lever is None else (frame @ crossing(lever)).reshape(-1, 3))
+    return a.repeat(dim), b.repeat(dim), frame.reshape(-1, 3), *turns
+
+
 def build_rows(scene: Scene, state: State, contacts: Contacts, joints: JointRows) -> Rows:
     tangents = scene.dim - 1
-    frame = _frames_of(contacts.normal.tobytes(), scene.dim)
-    a, b = contacts.a.repeat(1 + tangents), contacts.b.repeat(1 + tangents)
-    turns = [
-        (frame @ crossing(contacts.point - state.x.take(body, 0))).reshape(-1, 3)
-        if np.count_nonzero(scene.moves.take(body))
-        else None
-        for body in (contacts.a, contacts.b)
-    ]
-    turns = [np.zeros((len(a), 3)) if turn is None else turn for turn in turns]  # what never moves has no rates and no momentum
+    given = contacts.normal, contacts.point, contacts.a, contacts.b
+    a, b, linear, *turns = contact_columns(*given, state.x, scene.moves, scene.dim)
     if not len(joints):
-        return Rows(a, b, frame.reshape(-1, 3), *turns, tangents, len(contacts), len(scene.mass))
+        return Rows(a, b, linear, *turns, tangents, len(contacts), len(scene.mass))
     both = lambda mine, theirs: np.concatenate([mine, theirs])  # noqa: E731
-    columns = (both(a, joints.a), both(b, joints.b), both(frame.reshape(-1, 3), joints.linear))
+    columns = (both(a, joints.a), both(b, joints.b), both(linear, joints.linear))
     turns = both(turns[0], joints.turn_a), both(turns[1], joints.turn_b)
     give = both(np.zeros(len(a)), joints.compliance) if np.any(joints.compliance) else None
     return Rows(*columns, *turns, tangents, len(contacts), len(scene.mass), give)
@@ -193,6 +213,7 @@ def block_problem(
     return in_blocks(parts, pair, light, q, friction, 1 + rows.tangents, rows.compliance, least)
 
 
+@by_loops("rows_loops")
 def delassus(scene: Scene, rows: Rows, inverse: np.ndarray) -> np.ndarray:
     """W = HᵀM⁻¹H + γ as a dense matrix."""
     if rows.compliance is not None:

@@ -48,13 +48,6 @@ UNTURNED = 1e-9  # relative to how fast a body falls over: a prescribed body tha
 ROUNDING = 1e-12  # relative to the impulses times the velocities that the problem is about
 
 
-def towards(wanted: np.ndarray, full: np.ndarray) -> np.ndarray:
-    """The point of the segment from 0 to `full` that is nearest to `wanted`, row by row."""
-    square = np.vecdot(full, full)
-    share = np.vecdot(wanted, full) / np.where(square > 0, square, 1.0)
-    return np.minimum(np.maximum(share, 0.0), 1.0)[:, None] * full
-
-
 @dataclass(frozen=True)
 class Carried:
     """How the rates of contacts with prescribed bodies change from the middle of a step to its ends, since those move."""

@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.linalg import lapack
 
+from carom.bodies.compiled import by_loops
 from carom.bodies.once import once
 from carom.numerics.friction import cones
 from carom.numerics.friction.problem import project_coulomb
@@ -47,6 +48,7 @@ class Dense:
     tangents: int
     least: float  #          what ‖q‖ counts as at least
     blur: Callable[[], float] = float  # the last bits of q
+    weight: float = 1.0  #             of ρ in (1)
 
     @once
     def contact_rows(self) -> int:
@@ -70,13 +72,12 @@ class Dense:
         """In x, with what (1) needs."""
         factor = self.surfaces.factor
         trace = float(self.W.diagonal().dot(self.surfaces.shrinks))
-        return Stretched(self.W, self.q / factor, factor, len(factor) / max(trace, 1e-300), self.surfaces.rough, 1 + self.tangents)
+        rho = self.weight * (len(factor) / max(trace, 1e-300))
+        return Stretched(self.W, self.q / factor, factor, rho, self.surfaces.rough, 1 + self.tangents)
 
     def weighted(self, weight: float) -> "Dense":
         """The same problem, with another ρ in (1); the certificate does not change."""
-        other = replace(self)
-        other.__dict__["stretched"] = replace(self.stretched, rho=weight * self.stretched.rho)
-        return other
+        return replace(self, weight=weight)
 
     def rounding(self, r: np.ndarray) -> float:
         """What the last bits of impulses are in E: half an ε of each moves u by ½ε|W||r|. Where a body lies under one a million
@@ -270,12 +271,20 @@ def newton(
 ) -> Found:
     """Steps of (1) from `start`: the best impulses met, their certificate, and the number of steps. `patience` is how many may pass
     without a better one; below `enough` the first that does not halve the certificate is the last."""
-    u = problem.rates(start)
+    return newton_from(problem, start, proximal, patience, enough, STEPS, (GOOD, 2 * HALF_BIT, BLURRED))
+
+
+@by_loops("newton_loops")
+def newton_from(
+    problem: Dense, start: np.ndarray, proximal: float, patience: int, enough: float, most: int, limits: tuple[float, ...]
+) -> Found:
+    """The same, at most so many steps, by arrays or by compiled loops; the limits are GOOD and those of `judged`."""
+    u, good = problem.rates(start), limits[0]
     best, least = start, problem.judged(start, u)
-    if least <= GOOD:
+    if least <= good:
         return best, least, 0
     r, step, since = start, 0, 0
-    for step in range(1, STEPS + 1):
+    for step in range(1, most + 1):
         try:
             r = r - _direction(problem, r, u, proximal)
         except np.linalg.LinAlgError:
@@ -285,7 +294,7 @@ def newton(
         last = least <= enough and not residual < 0.5 * least
         if residual < least:
             best, least, since = r, residual, step
-        if last or least <= GOOD or not math.isfinite(residual) or step - since >= patience:
+        if last or least <= good or not math.isfinite(residual) or step - since >= patience:
             break
     return best, least, step
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from carom.bodies.compiled import by_loops
 from carom.bodies.contact_rows import Rows
 from carom.bodies.scene import Scene
 
@@ -35,10 +36,11 @@ def bunches(scene: Scene, rows: Rows) -> Iterator[np.ndarray]:
 def islands(scene: Scene, rows: Rows, connecting: np.ndarray | bool = True) -> np.ndarray:
     """[n] a number for each body, the same for all that the connecting rows join."""
     both = np.flatnonzero(scene.free[rows.a] & scene.free[rows.b] & connecting)
-    return _parts(rows.a[both], rows.b[both], len(scene.mass))
+    return parts_of(rows.a[both], rows.b[both], len(scene.mass))
 
 
-def _parts(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
+@by_loops("rows_loops")
+def parts_of(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
     """[n] a number for each body, the same for those that the pairs (a, b) connect, and in the order of the first of them."""
     if len(a) > EDGES:
         return connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b)), (n, n)), directed=False)[1]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies.posed import Posed
+from carom.bodies.step_ends import rates_across
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,31 @@ class Memory:
 
     @classmethod
     def of(
-        cls, posed: Posed, impulses, u, pressed: np.ndarray, stuck: np.ndarray, watchful: bool, push: np.ndarray | None = None
+        cls,
+        posed: Posed,
+        impulses: np.ndarray,
+        pressed: np.ndarray,
+        stuck: np.ndarray,
+        watchful: bool,
+        push: np.ndarray,
+        closing: np.ndarray,
+        sliding: np.ndarray,
     ) -> "Memory":
-        """`push` is what impulses of contacts are in space, where that is known."""
+        """The last three: what `in_space` tells."""
         rows, keys = posed.rows, posed.contacts.key
-        rates, frames = rows.by_contact(u), rows.frames
-        sliding = np.matmul(rates[:, None, 1:], frames[:, 1:])[:, 0]
-        push = np.matmul(rows.by_contact(impulses)[:, None], frames)[:, 0] if push is None else push
         joints = impulses[rows.contacts * (1 + rows.tangents) :]
-        columns = (keys, push, rates[:, 0], sliding, pressed, stuck)
+        columns = (keys, push, closing, sliding, pressed, stuck)
         if len(keys) and keys[-1] < 0:  # ropes and stops stand behind the others, which are in order
             order = np.argsort(keys, kind="stable")
             columns = tuple(column[order] for column in columns)
         return cls(*columns, joints, watchful)
+
+    @staticmethod
+    def in_space(posed: Posed, impulses: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What impulses of contacts are in space, and rates along the normals, and across them in space."""
+        rates, frames = posed.rows.by_contact(u), posed.rows.frames
+        push = np.matmul(posed.rows.by_contact(impulses)[:, None], frames)[:, 0]
+        return push, rates[:, 0], np.matmul(rates[:, None, 1:], frames[:, 1:])[:, 0]
 
     def _find(self, keys: np.ndarray) -> tuple[Any, np.ndarray]:
         """Where contacts with these keys are (a slice, where nothing is new), and which are there at all; the same keys are often
@@ -66,15 +79,8 @@ class Memory:
         """u₁ of the step before, [contacts, 1 + tangents]; nan where it is not known. The normal turns with the contact: what
         slid along it then is no approach now."""
         where, known = self._find(posed.contacts.key)
-        found = np.full((len(known), 1 + posed.rows.tangents), np.nan)
-        if isinstance(where, slice):
-            found[:, 0] = self.closing
-            found[:, 1:] = np.vecdot(posed.rows.frames[:, 1:], self.sliding[:, None])
-        elif np.count_nonzero(known):
-            mine = where[known]
-            found[known, 0] = self.closing[mine]
-            found[known, 1:] = np.vecdot(posed.rows.frames[known, 1:], self.sliding[mine][:, None])
-        return found
+        where = np.arange(len(known)) if isinstance(where, slice) else where
+        return rates_across(posed, self.closing, self.sliding, where, known)
 
     def start(self, posed: Posed) -> np.ndarray | None:
         """Impulses to start from, in the frames of the contacts as they are now."""

@@ -50,6 +50,11 @@ class Posed:
             found = known[id(v), id(L)] = (v, L, self.rows.rates(v, self.spin(L)))
         return found[2]
 
+    def knows(self, v: np.ndarray, L: np.ndarray, spin: np.ndarray, u: np.ndarray) -> None:
+        """The spins of these momenta, and the rates of all rows, are known."""
+        self.state.__dict__.setdefault("_spins", {})[id(L)] = (L, self.scene, spin)
+        self.__dict__.setdefault("_rates", {})[id(v), id(L)] = (v, L, u)
+
     def only(self, rows: np.ndarray) -> "Posed":
         """Some of the contacts, and all joints."""
         contacts = self.contacts.take(rows)

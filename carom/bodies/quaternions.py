@@ -10,6 +10,7 @@ from carom.calls import floats
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 AXES = np.eye(3)
 TURN = 0.5  # the largest turn of the momentum, seen from the body, in one stretch of `rotate_freely`: its iteration then contracts
+UNTURNED = 1e-15  # the same, up to which nothing turns but space
 TINY = 1e-300
 SWEEPS = 60  # halvings enough for double precision: a stretch contracts by TURN / 2 or better
 
@@ -98,7 +99,7 @@ def principal(inverse: np.ndarray) -> Parts:
     """What `rotate_freely` needs of I⁻¹ [n, 3, 3]: 1/c [n], A [n, 3, 3], the largest value of A, its trace and the product of those
     two of its values that are not zero [n]."""
     moments = np.linalg.eigvalsh(inverse)
-    middle = moments[:, 1]
+    middle = moments[:, 1].copy()
     low, high = moments[:, 0] - middle, moments[:, 2] - middle
     return middle, inverse - middle[:, None, None] * np.eye(3), np.maximum(-low, high), low + high, low * high
 
@@ -124,7 +125,7 @@ def rotate_freely(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float,
     middle, A, spread, trace, product = principal(inverse) if parts is None else parts
     size = lengths(L)
     turn = abs(tau) * size * spread
-    if np.all(turn <= 1e-15):  # balls, and bodies at rest: (1) is a rotation of space
+    if np.all(turn <= UNTURNED):  # balls, and bodies at rest: (1) is a rotation of space
         return turned(q, tau * middle[:, None] * L)
     stretches = max(1, int(np.ceil(np.max(turn, initial=0.0) / TURN)))
     step = tau / stretches

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from carom.bodies import quaternions
+from carom.bodies.compiled import by_loops
 from carom.bodies.detection.geometry import Geometry, Placement, place
 from carom.bodies.drives import Drive
 from carom.bodies.joints import Joint, Joints, coordinate
@@ -222,6 +223,17 @@ class State:
 
 def drift(scene: Scene, state: State, t: float, tau: float) -> State:
     """Free motion: straight and with the momentum kept. Prescribed bodies are where they have to be at t + tau."""
+    x, q, *R = drifted(scene, state, tau, (quaternions.TURN, quaternions.UNTURNED, float(quaternions.SWEEPS)))
+    new = prescribed(scene, after := State(x, q, state.v, state.L, state.turns), t + tau)
+    if R and new is after:
+        new.__dict__["R"] = R[0]
+    return _wound(scene, state, new, tau) if scene.joints.wound else new
+
+
+@by_loops("motion_loops")
+def drifted(scene: Scene, state: State, tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, ...]:
+    """Places and orientations after a free motion; loops, which have them at hand, return rotation matrices too. The limits are
+    those of `quaternions.rotate_freely`."""
     x, q = state.x + tau * state.v, state.q  # what is fixed has no velocity
     square = np.vecdot(state.L, state.L)
     turning = square.nonzero()[0] if not scene.motions else (square * scene.free).nonzero()[0]
@@ -233,8 +245,7 @@ def drift(scene: Scene, state: State, t: float, tau: float) -> State:
         else:
             parts = tuple(part[turning] for part in scene.moments)
             q[turning] = quaternions.rotate_freely(q[turning], L, scene.inverse_inertia[turning], tau, parts)
-    new = prescribed(scene, State(x, q, state.v, state.L, state.turns), t + tau)
-    return _wound(scene, state, new, tau) if scene.joints.wound else new
+    return x, q
 
 
 def _wound(scene: Scene, before: State, after: State, tau: float) -> State:

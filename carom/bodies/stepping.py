@@ -24,15 +24,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from carom.bodies.bounces import AGAIN, ROUNDS, Ahead, bounce, linked, motors, normal_rates, offsets, supports
-from carom.bodies.contact_work import carried, solve_lasting, towards
+from carom.bodies.contact_work import carried, solve_lasting
 from carom.bodies.detection.detect import Contacts, detect, guards
 from carom.bodies.materials import ELASTIC
 from carom.bodies.mean_forces import Outcome, Pair, under_forces
 from carom.bodies.memory import Memory
 from carom.bodies.posed import Posed, pose
-from carom.bodies.quaternions import lengths
 from carom.bodies.rolling import solve_rolling
 from carom.bodies.scene import Scene, State, accelerations, drift, prescribed
+from carom.bodies.step_ends import asked_of_lasting, lasting_of, speeds, states_of
 from carom.bodies.velocity import Answer
 
 Ends = tuple[State, State]  # with what is prescribed as it is at the start and at the end of a step
@@ -99,7 +99,7 @@ class Stepper:
         pressed = (np.abs(posed.contacts.gap) <= 1e-9 * _reach(self.scene, posed)) & (np.abs(u[:, 0]) <= noise)
         stuck = pressed & (np.sqrt(np.sum(u[:, 1:] ** 2, axis=1)) <= noise)
         nothing = np.zeros(len(posed.rows.a))
-        self.memory = Memory.of(posed, nothing, np.nan * nothing, pressed, stuck, True)
+        self.memory = Memory.of(posed, nothing, pressed, stuck, True, *Memory.in_space(posed, nothing, np.nan * nothing))
 
     def step(self, state: State, t: float, h: float, depth: int = 0) -> tuple[State, StepRecord]:
         """One step; in halves if its contact problem cannot be solved as a whole.
@@ -232,7 +232,7 @@ class Stepper:
         scene, ends = self.scene, (prescribed(self.scene, middle, t), prescribed(self.scene, middle, t + h))
         push = lambda force: self._under(force, middle, ends, h, hit)  # noqa: E731
         (posed, answer, came, shift), record.resisted = under_forces(scene, middle, t + 0.5 * h, h, push)
-        came_out, answer = answer.u, replace(answer, u=answer.u + shift) if np.count_nonzero(shift) else answer
+        came_out, answer = answer.u, answer.asked_about(shift)
         if scene.motions:  # what is rolled over lasts as it is at the end of the step
             moved = carried(posed, ends[0], middle, ends[1])
             came_out = came_out.copy()
@@ -264,7 +264,9 @@ class Stepper:
                 break
             fastest = np.maximum(fastest, 1.1 * came)
             none = np.zeros(len(posed.contacts), bool)
-            memory = Memory.of(posed, answer.impulses, answer.u, none, none, True)  # the next begins with this answer
+            memory = Memory.of(
+                posed, answer.impulses, none, none, True, *Memory.in_space(posed, answer.impulses, answer.u)
+            )  # the next begins with this answer
         return posed, answer, came, shift
 
     def _met(self, posed: Posed, middle: State) -> np.ndarray:
@@ -298,15 +300,11 @@ class Stepper:
         pressed = pressed & (now[:, 0] < -ROUNDING * max(np.abs(middle.v).max(), self.scene.pull * h))
         if not (np.count_nonzero(pressed) or np.count_nonzero(stuck)):
             return shift, lasting
-        last = self.memory.rates_before(posed)
-        half = np.where(np.isnan(last), now, 0.5 * (now - last))  # −δ/2
         given, asked = posed.rows.by_contact(shift), posed.rows.by_contact(lasting)
         if self.scene.materials.elastic:
             elastic = pressed & (posed.restitution == ELASTIC)
             given[elastic, 0], pressed = now[elastic, 0], pressed & ~elastic
-        asked[:, 0] = np.where(pressed, towards(half[:, :1], now[:, :1])[:, 0], 0.0)
-        if np.count_nonzero(stuck):
-            asked[:, 1:] = np.where(stuck[:, None], towards(half[:, 1:], now[:, 1:]), 0.0)
+        asked_of_lasting(now, self.memory.rates_before(posed), pressed, stuck, asked)
         return shift, lasting
 
     def _look(self, state: State, v, L, h: float, horizon: float, fastest: np.ndarray | None = None) -> Posed:
@@ -327,24 +325,12 @@ class Stepper:
         return self._seen[2]
 
     def _remember(self, posed: Posed, answer: Answer, u: np.ndarray, state: np.ndarray, push: np.ndarray, h: float) -> None:
-        came, shifted = (posed.rows.by_contact(rates)[:, 0] for rates in (u, answer.u))
-        rates = shifted
+        rates = posed.rows.by_contact(answer.u)[:, 0]
         if self.scene.materials.elastic:  # a contact that lasts sways, an elastic one may meet again
-            rates = np.where(posed.restitution == ELASTIC, came, shifted)
-        noise = 1e-9 * answer.scale.max(initial=0.0)
-        watchful = bool(((posed.contacts.gap + HORIZON * h * rates < 0) & (rates < -noise)).any())
-        # Of four corners that rest three suffice, and the solver may leave one out: it counts as pressed all the same.
-        pressed = state > 0
-        if not pressed.all():
-            pressed |= (np.abs(shifted) <= noise) & (posed.contacts.gap <= 1e-9 * _reach(self.scene, posed))
-        stuck = pressed
-        if (slides := state == 2).all():
-            stuck = np.zeros_like(pressed)
-        elif slides.any():  # where one point of two bodies slides, none of them holds
-            a, b = posed.contacts.a, posed.contacts.b
-            pair = np.minimum(a, b) * len(self.scene.mass) + np.maximum(a, b)
-            stuck = pressed & ~np.isin(pair, pair[slides]) if (pair != pair[0]).any() else np.zeros_like(pressed)
-        self.memory = Memory.of(posed, answer.impulses, u, pressed, stuck, watchful, push)
+            rates = np.where(posed.restitution == ELASTIC, posed.rows.by_contact(u)[:, 0], rates)
+        noise = 1e-9 * float(answer.scale.max(initial=0.0))
+        pressed, stuck, watchful, *out = lasting_of(posed, state, u, answer.u, rates, noise, HORIZON * h)
+        self.memory = Memory.of(posed, answer.impulses, pressed, stuck, watchful, push, *out)
 
 
 def _reach(scene: Scene, posed: Posed) -> np.ndarray:
@@ -354,7 +340,7 @@ def _reach(scene: Scene, posed: Posed) -> np.ndarray:
 
 def _speed(scene: Scene, state: State, v: np.ndarray, L: np.ndarray) -> np.ndarray:
     """The largest speed of any point of each body."""
-    return lengths(v) + scene.reach * lengths(state.spin_of(scene, L))
+    return speeds(v, state.spin_of(scene, L), scene.reach)
 
 
 def _pushed(
@@ -383,15 +369,8 @@ def _changed(before: State, after: State) -> np.ndarray:
 
 def _table(posed: Posed, answer: Answer, impact: bool, tolerance: float) -> tuple[ContactTable, np.ndarray, np.ndarray]:
     """The contacts that carried an impulse, or were closed and did not; and the state and the impulse of all."""
-    known, contacts = posed.rows, posed.contacts
-    r, u = known.by_contact(answer.impulses), known.by_contact(answer.u)
-    presses = r[:, 0] > 1e-12 * r[:, 0].max(initial=0.0)
-    slides = lengths(u[:, 1:]) > REST * max(tolerance, answer.residual) * np.minimum(
-        answer.scale[contacts.a], answer.scale[contacts.b]
-    )
-    state = np.where(presses, 1 + slides, 0)
-    kept = presses if impact else presses | (contacts.gap <= 0)
-    impulse = np.matmul(r[:, None], known.frames)[:, 0]
+    contacts, slow = posed.contacts, REST * max(tolerance, answer.residual) * answer.scale
+    state, impulse, kept = states_of(posed, answer.impulses, answer.u, slow, impact)
     if kept.all():
         return ContactTable(contacts, impulse, state, impact), state, impulse
     return ContactTable(contacts.take(kept), impulse[kept], state[kept], impact), state, impulse

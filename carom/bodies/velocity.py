@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from carom.bodies.compiled import by_loops
 from carom.bodies.contact_rows import Rows, block_problem, delassus, problem
 from carom.bodies.dense_interior import HEIGHTS, solve_inside
 from carom.bodies.dense_newton import (
@@ -59,6 +60,13 @@ class Answer:
     stage: str
     iterations: int
 
+    def asked_about(self, shift: np.ndarray) -> "Answer":
+        """The same with the rates that the law was asked about."""
+        if not np.count_nonzero(shift):
+            return self
+        told = self.scale, self.residual, self.converged, self.stage, self.iterations
+        return Answer(self.v, self.L, self.impulses, self.u + shift, *told)
+
 
 def solve_velocities(
     posed: Posed, v: np.ndarray, L: np.ndarray, offset: np.ndarray, start: np.ndarray | None, tolerance: float
@@ -88,13 +96,21 @@ def kicked(
     taken,
 ) -> Answer:
     """The answer that impulses are; `size` [rows], or one a contact, is what the problem of each was about."""
+    v, L, spin, u, scale = velocities_after(posed, v, L, impulses, size)
+    posed.knows(v, L, spin, u)
+    return Answer(v, L, impulses, u, scale, residual, converged, stage, taken)
+
+
+@by_loops("rows_loops")
+def velocities_after(posed: Posed, v: np.ndarray, L: np.ndarray, impulses: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Velocities, momenta and spins after the impulses, the rates of the rows, and the `scale` of an answer."""
     scene, rows = posed.scene, posed.rows
     scale = lengths(v) + scene.reach * lengths(posed.spin(L))
     for body in (rows.a, rows.b) if len(size) == len(rows.a) else (posed.contacts.a, posed.contacts.b):
         np.maximum.at(scale, body, size)
     p, dL = rows.kick(impulses)
     v, L = v + scene.lightness * p, L + scene.free_column * dL  # what is not free has no lightness
-    return Answer(v, L, impulses, posed.rates(v, L), scale, residual, converged, stage, taken)
+    return v, L, posed.spin(L), posed.rates(v, L), scale
 
 
 def _impulses(

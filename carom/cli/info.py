@@ -62,7 +62,7 @@ def facts() -> dict[str, dict[str, Any]]:
             "without their computation": verdict().bare,
         },
         "one kernel": {"on": kernel.on, "why": kernel.why},
-        "heaps of bodies": {"compiled": compiled.available(), "by": "numba" if compiled.available() else HOW},
+        "bodies": {"compiled": compiled.available(), "by": "numba" if compiled.available() else HOW},
     }
 
 

@@ -61,13 +61,13 @@ def test_few_and_many_contacts_have_the_same_islands(monkeypatch):
     rng = np.random.default_rng(0)
     for bodies, pairs in ((4, 0), (5, 3), (60, 40), (60, 90), (60, 250)):
         a, b = rng.integers(0, bodies, (2, pairs))
-        few = islands._parts(a, b, bodies)  # the number of each is that of its first body
+        few = islands.parts_of(a, b, bodies)  # the number of each is that of its first body
         with monkeypatch.context() as patch:
             patch.setattr(islands, "EDGES", -1)
-            many = islands._parts(a, b, bodies)  # numbered one after the other
+            many = islands.parts_of.__wrapped__(a, b, bodies)  # numbered one after the other
         assert np.array_equal(np.unique(few, return_inverse=True)[1], many)
         assert np.array_equal(few, few[few]) and np.all(few[a] == few[b])
-    assert len(np.unique(few)) < len(np.unique(islands._parts(a[:20], b[:20], bodies)))  # control: fewer pairs connect less
+    assert len(np.unique(few)) < len(np.unique(islands.parts_of(a[:20], b[:20], bodies)))  # control: fewer pairs connect less
 
 
 def test_the_certificate_without_matrices_is_that_of_the_solver():

@@ -19,11 +19,11 @@ def test_facts_as_text_and_as_json():
     text = CliRunner().invoke(commands.app, ["info"])
     assert text.exit_code == 0 and f"carom        {carom.__version__}" in text.stdout
     told = json.loads(CliRunner().invoke(commands.app, ["info", "--json"]).stdout)
-    assert set(told) == {"versions", "machine", "caches", "one kernel", "heaps of bodies"}
+    assert set(told) == {"versions", "machine", "caches", "one kernel", "bodies"}
     assert {"carom", "Python", "jax", "jaxlib", "numpy", "diffrax", "equinox"} <= set(told["versions"])
     assert "not installed" not in (told["versions"][name] for name in ("jax", "jaxlib", "equinox"))
     assert told["machine"]["cores"] == cores() and any(d.startswith("cpu") for d in told["machine"]["devices"])
-    assert told["heaps of bodies"] == {"compiled": compiled.available(), "by": "numba" if compiled.available() else info.HOW}
+    assert told["bodies"] == {"compiled": compiled.available(), "by": "numba" if compiled.available() else info.HOW}
     assert told["one kernel"] == {"on": kernel_state().on, "why": kernel_state().why}
     assert all(str(value) in text.stdout for value in told["versions"].values())
 

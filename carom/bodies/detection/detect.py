@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from carom.bodies.compiled import by_loops
+from carom.bodies.detection import manifold
 from carom.bodies.detection.broad import near_pairs
 from carom.bodies.detection.exposed import covered, neighbours
 from carom.bodies.detection.geometry import Group, Placement
 from carom.bodies.detection.manifold import GUARD, LONE, SAME, meet
-from carom.bodies.detection.nearest import ANYWHERE, nearest_of_edges, nearest_points
-from carom.bodies.detection.separation import best_axes
+from carom.bodies.detection.nearest import ANYWHERE, TIE, nearest_of_edges, nearest_points
+from carom.bodies.detection.separation import PARALLEL, PRODUCT, best_axes
 from carom.bodies.detection.support import inner_ball, smooth_pair
 from carom.bodies.detection.walls import over_wall
 from carom.bodies.quaternions import lengths
@@ -17,6 +19,8 @@ from carom.bodies.shapes.round import Ellipsoid
 
 OUT = 1e-6  # relative to the size: how far apart edges that overlap are moved to see where they cross
 APART = 1e-9  # relative to the size: below, nearest points are too close to tell the normal, and the best axis does
+
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # of `Contacts`
 
 
 @dataclass(frozen=True)
@@ -135,9 +139,9 @@ def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignore
         if one < 0:
             found += [_smooth(placement, p, q, margin) for p, q in zip(i[mine].tolist(), j[mine].tolist(), strict=True)]
             continue
-        a = placement.groups[one // kinds].take(geometry.row_of[i[mine]])
-        b = placement.groups[one % kinds].take(geometry.row_of[j[mine]])
-        found.append(_polytopes(a, b, margin, len(owner)))
+        a, b = placement.groups[one // kinds], placement.groups[one % kinds]
+        rows = geometry.row_of[i[mine]], geometry.row_of[j[mine]]
+        found.append(Contacts(*polytope_points(a, rows[0], b, rows[1], margin, len(owner), polytope_limits())))
     return [f for f in found if len(f)]
 
 
@@ -153,8 +157,18 @@ def _exposed(placement: Placement, found: list[Contacts]) -> list[Contacts]:
     return [some for some in kept if len(some)]
 
 
-def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
-    """The pairs (a, b), row by row: the best axis, the nearest points where they are apart, and the points where they meet."""
+def polytope_limits() -> tuple[float, ...]:
+    """The numbers of the files that `polytope_points` goes through."""
+    faces = (manifold.FLAT, manifold.STEEP, manifold.LEAN, manifold.SIDE, SAME, float(LONE))
+    return PRODUCT, PARALLEL, APART, OUT, TIE, *faces
+
+
+@by_loops("pair_loops")
+def polytope_points(
+    a: Group, rows_a: np.ndarray, b: Group, rows_b: np.ndarray, margin: np.ndarray, pieces: int, limits: tuple[float, ...]
+) -> Columns:
+    """Of pairs, by their rows: the best axis, the nearest points where they are apart, and the points where they meet."""
+    a, b = a.take(rows_a), b.take(rows_b)
     if a.points.shape[1] == b.points.shape[1] == 1:
         return _balls(a, b, margin, pieces)
     axes = best_axes(a, b)
@@ -180,10 +194,10 @@ def _polytopes(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
     n, pair, gap = n[keep], pair[keep], gap[keep]
     surface = points.x[keep] + a.radius[pair][:, None] * n
     key = _keys(a.pieces[pair], b.pieces[pair], points.feature[keep], pieces)
-    return Contacts(a.bodies[pair], b.bodies[pair], surface + 0.5 * gap[:, None] * n, n, gap, key)
+    return a.bodies[pair], b.bodies[pair], surface + 0.5 * gap[:, None] * n, n, gap, key
 
 
-def _balls(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
+def _balls(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Columns:
     """The same for points that are swelled by a radius: balls and discs."""
     apart, radii = b.points[:, 0] - a.points[:, 0], a.radius + b.radius
     distance = lengths(apart)
@@ -196,7 +210,7 @@ def _balls(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Contacts:
         n[together] = ANYWHERE
     gap = distance - radii
     point = a.points[:, 0] + (a.radius + 0.5 * gap)[:, None] * n
-    return Contacts(a.bodies, b.bodies, point, n, gap, _keys(a.pieces, b.pieces, np.full(len(gap), LONE), pieces))
+    return a.bodies, b.bodies, point, n, gap, _keys(a.pieces, b.pieces, np.full(len(gap), LONE), pieces)
 
 
 def _deepest(a: Group, b: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ import numpy as np
 from carom.bodies.detection.geometry import Group
 from carom.bodies.quaternions import crossing, lengths
 
+PRODUCT = 1e-9  #  relative to the size: by so much a product of edges must be better than a face
 PARALLEL = 1e-9  # the sine of the angle between two edges below which their product says nothing
 
 
@@ -38,7 +39,7 @@ def best_axes(a: Group, b: Group) -> Axes:
     normals = np.concatenate([n for _, n in found], axis=1)
     # A product of edges must be clearly better than a face: for boxes that lie flat, both say the same but for rounding.
     product = np.arange(separation.shape[1]) >= found[0][0].shape[1] + found[1][0].shape[1]
-    best = np.argmax(separation - product * 1e-9 * (a.size + b.size)[:, None], axis=1)
+    best = np.argmax(separation - product * PRODUCT * (a.size + b.size)[:, None], axis=1)
     rows = np.arange(k)
     return Axes(separation[rows, best], normals[rows, best], product[best])
 

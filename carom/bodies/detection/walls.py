@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.bodies.compiled import by_loops
 from carom.bodies.detection.geometry import Placement, Single, rim_points, support_in_space
 from carom.bodies.detection.manifold import GUARD, SAME
 from carom.bodies.shapes.fixed import HalfSpace
@@ -58,26 +59,39 @@ def _plane(wall: Single, placement: Placement) -> tuple[np.ndarray, float]:
 
 def _polytopes(wall: Single, placement: Placement, number: int, movable: np.ndarray, margin: np.ndarray) -> WallPoints | None:
     """Of the group with this number; None where nothing is near."""
+    may = placement.geometry.over(wall, number, movable)
+    if isinstance(wall.shape, HalfSpace):  # one plane for all
+        normal, height = _plane(wall, placement)
+        found = WallPoints(*over_half_space(placement, number, may, normal, height, margin))
+        return found if len(found.gap) else None
     group = placement.geometry.groups[number]
-    bodies, pieces, middle = group.bodies, group.pieces, placement.x.take(group.bodies, 0)
-    flat = isinstance(wall.shape, HalfSpace)  # one plane for all
-    normal, height = _plane(wall, placement) if flat else _surface(wall, placement, middle)
-    limit = margin.take(bodies)
-    lowest = (middle.dot(normal) if flat else np.vecdot(middle, normal)) - height - group.bound
-    near = (placement.geometry.over(wall, number, movable) & (lowest < limit)).nonzero()[0]
+    middle, limit = placement.x.take(group.bodies, 0), margin.take(group.bodies)
+    normal, height = _surface(wall, placement, middle)
+    near = (may & (np.vecdot(middle, normal) - height - group.bound < limit)).nonzero()[0]
     if len(near) == 0:
         return None
     points, radius, limit = placement.corners[number].take(near, 0), group.radius.take(near)[:, None], limit.take(near)[:, None]
-    if flat:
-        gap = points.dot(normal) - (height + radius)
-    else:
-        gap = np.vecdot(points, normal[near][:, None]) - (height[near][:, None] + radius)
+    gap = np.vecdot(points, normal[near][:, None]) - (height[near][:, None] + radius)
     row, corner = (gap < limit).nonzero()
-    if len(row) == 0:
-        return None
-    normals = normal[None].repeat(len(row), axis=0) if flat else normal[near[row]]
+    normals = normal[near[row]]
+    return WallPoints(group.pieces[near[row]], corner, points[row, corner] - radius[row] * normals, normals, gap[row, corner])
+
+
+@by_loops("motion_loops")
+def over_half_space(
+    placement: Placement, number: int, may: np.ndarray, normal: np.ndarray, height: float, margin: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The points of a group whose pieces may meet a half-space, in the columns of `WallPoints`."""
+    group = placement.geometry.groups[number]
+    limit = margin.take(group.bodies)
+    lowest = placement.x.take(group.bodies, 0).dot(normal) - height - group.bound
+    near = (may & (lowest < limit)).nonzero()[0]
+    points, radius, limit = placement.corners[number].take(near, 0), group.radius.take(near)[:, None], limit.take(near)[:, None]
+    gap = points.dot(normal) - (height + radius)
+    row, corner = (gap < limit).nonzero()
+    normals = normal[None].repeat(len(row), axis=0)
     point = points[row, corner] if group.sharp else points[row, corner] - radius[row] * normals
-    return WallPoints(pieces.take(near.take(row)), corner, point, normals, gap[row, corner])
+    return group.pieces.take(near.take(row)), corner, point, normals, gap[row, corner]
 
 
 def _smooth(wall: Single, placement: Placement, single: Single, margin: np.ndarray) -> WallPoints:
