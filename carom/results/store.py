@@ -32,6 +32,7 @@ from carom.drawing import Film, Part
 from carom.errors import InputError
 from carom.methods.method import StepRecord
 from carom.results.places import file_path
+from carom.results.same_system import check_same_system
 from carom.results.solution import Impacts, Solution, Status
 from carom.results.views import view
 from carom.spaces.space import Euclidean
@@ -244,6 +245,8 @@ def load(
         since=tuple(told["since"]) if told.get("since") else None,  # pyright: ignore[reportArgumentType]
         uneven=bool(told.get("uneven")),
     )
+    if system is not None:
+        check_same_system(solution, data, path)
     for name in ("v", "energy", "gaps", "smallest_gap"):  # what the solution would compute when asked
         if name in data:
             solution.__dict__[name] = data[name]

@@ -89,7 +89,9 @@ def test_a_block_that_sticks_does_so_for_good():
     """Its velocity is zero to rounding, and that adds up: after five seconds its foot was open by 4e-15, and it fell for a step."""
     way = lambda run: np.abs(run.q - run.q[0]).max()  # noqa: E731
     block, dt, steps = models.block(), 0.01, 3000
-    assert way(block.solve(METHOD, dt=dt, num_steps=steps)) <= steps * dt * 1e-13 * 9.81 * dt  # what forces change in a step, to 1e-13
+    assert (
+        way(block.solve(METHOD, dt=dt, num_steps=steps)) <= steps * dt * 1e-13 * 9.81 * dt
+    )  # to 1e-13 of what forces do in a step
     lifted = [0.0, block.q0[1] + 1e-4 * 9.81 * dt**2, 0.0]  # control: more than (4) takes for closed falls on its feet
     assert way(carom.solve(block.system, METHOD, lifted, block.v0, dt=dt, num_steps=20, params=block.params)) > 1e-4
 

@@ -62,6 +62,21 @@ def test_a_loaded_run_says_what_it_lacks_and_can_be_given_it(run, saved):
     assert carom.diagnostics.penetration(whole, samples=1) == carom.diagnostics.penetration(run, samples=1)
 
 
+def test_a_system_that_has_changed_is_not_taken_for_the_one_that_made_a_run(tmp_path):
+    """It went on with the new numbers, and did not say so."""
+    numbers = {"gravity": 9.81, "floor": 0.0}
+    fall = carom.System(lambda q, v: 0.5 * v @ v - numbers["gravity"] * q[0], [carom.Contact(lambda q: q[0] - numbers["floor"])])
+    ends = {"system": fall, "method": TRAPEZOIDAL}
+    whole = carom.solve(fall, TRAPEZOIDAL, [1.0], [0.0], dt=0.01, num_steps=20)
+    path = carom.solve(fall, TRAPEZOIDAL, [1.0], [0.0], dt=0.01, num_steps=10).save(tmp_path / "run.zarr")
+    np.testing.assert_array_equal(carom.load(path, **ends).extend(10).q, whole.q)  # control: unchanged, it is taken
+    for name, value, what in (("gravity", 1.62, "energy"), ("floor", -1.0, "gaps")):
+        before, numbers[name] = numbers[name], value
+        with pytest.raises(carom.InputError, match=f"another system: its {what}"):
+            carom.load(path, **ends)
+        numbers[name] = before
+
+
 def test_runs_without_contacts_and_with_trees_of_parameters(tmp_path):
     def lagrangian(q, v, params):
         return 0.5 * params["masses"][0] * v @ v - 0.5 * params["spring"]["k"][0] * q @ q
