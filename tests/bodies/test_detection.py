@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from carom.bodies import quaternions, shapes
 from carom.bodies.detection import broad, manifold, support
 from carom.bodies.detection.broad import near_pairs
-from carom.bodies.detection.detect import detect
+from carom.bodies.detection.detect import detect, guards
 from carom.bodies.detection.geometry import build, place
 from carom.bodies.scene import State
 from carom.bodies.world import World
@@ -16,13 +16,14 @@ CUBE = shapes.Box(1, 1, 1)
 
 
 def _contacts(*things, margin=0.5):
-    """Contacts of shapes at (position, orientation)."""
+    """Contacts of the surfaces of shapes at (position, orientation)."""
     bodies = [([shapes.Placed(shape)], np.zeros(3)) for shape, _, _ in things]
     x = np.array([[*p, *[0.0] * (3 - len(p))] for _, p, _ in things], float)
     q = np.array([quaternions.IDENTITY if turn is None else turn for _, _, turn in things])
     placement = place(build(things[0][0].dim, bodies), x, quaternions.matrix(q))
     movable = np.array([not shape.fixed_only for shape, _, _ in things])
-    return detect(placement, movable, np.full(len(things), margin))
+    found = detect(placement, movable, np.full(len(things), margin))
+    return found.take(np.flatnonzero(~guards(found.key)))
 
 
 def _rock(rng, corners=14):

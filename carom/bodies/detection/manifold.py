@@ -25,7 +25,7 @@ SIDE = 1e-3  #   relative to the size: how far from the nearest points they coun
 FLAT, STEEP = float(np.cos(LEAN)), float(np.cos(TILT))
 SAME = 1e-7  #   relative to the size: points closer than this are one
 LONE = 4000  #   the number of a point that belongs to no face
-GUARD = 2 * LONE - 1  # that of a point of a ball inside a smooth shape (`carom.bodies.detection.support`)
+GUARD = 2 * LONE - 1  # that of a point of a ball inside a piece (`carom.bodies.detection.within`)
 
 
 @dataclass(frozen=True)
