@@ -198,8 +198,8 @@ def _within(placement: Placement, a: Group, b: Group, margin: np.ndarray, found:
         rows = np.flatnonzero((radius > 0) & (least + radius < limit))
         if len(rows) == 0:
             continue
-        two = balls_in_space(placement, mine.pieces[rows]), other.take(rows)
-        some = _polytopes(*(two if number == GUARD else two[::-1]), margin, pieces)
+        ball, met = balls_in_space(placement, mine.pieces[rows]), other.take(rows)
+        some = _polytopes(ball, met, margin, pieces) if number == GUARD else _polytopes(met, ball, margin, pieces)
         row = order[pair(some, base[order])]
         told = (some.gap + radius[row] < limit[row]) & (some.gap > least[row] + SAME * radius[row])
         within.append(replace(some, key=some.key - some.key % (2 * LONE) + number).take(np.flatnonzero(told)))
