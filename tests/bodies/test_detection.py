@@ -76,6 +76,19 @@ def test_boxes_that_overlap_have_their_depth_and_four_corners(seed, depth):
     assert np.allclose(sorted(local[:, 1]), [-0.5, -0.5, 0.4, 0.4], atol=1e-12)
 
 
+KEEL = [(0, 0, 0), (1, 0, 0.1), (2, 0.1, 0.32), (2, -0.1, 0.32), (0, 0.1, 1), (0, -0.1, 1), (2, 0.1, 1), (2, -0.1, 1)]
+
+
+def test_the_lowest_corner_of_a_hull_is_among_its_contacts(monkeypatch):
+    """A ship with its stern 0.05 deep in a plate: the face that looks down most is that of its bow, which lies higher."""
+    things = (shapes.Box(8, 8, 1), (0, 0, -0.5), None), (shapes.ConvexPolyhedron(KEEL), (0, 0, -0.05), None)
+    found = _contacts(*things)
+    assert np.allclose(found.normal, [0, 0, 1]) and found.gap.min() == pytest.approx(-0.05, abs=1e-12)
+    steep = lambda normals, points, loops, n: np.vecdot(normals, -n[:, None]).argmax(axis=1)  # noqa: E731
+    monkeypatch.setattr(manifold, "_lowest_face", steep)  # control
+    assert _contacts(*things).gap.min() > 0.04
+
+
 def test_a_turned_box_on_a_box_meets_in_eight_points():
     turn = quaternions.exponential(np.array([0.0, 0.0, np.pi / 4]))
     found = _contacts((CUBE, (0, 0, 0), None), (CUBE, (0, 0, 1), turn), margin=1e-3)
