@@ -87,9 +87,10 @@ def carried(posed: Posed, earlier: State, middle: State, later: State) -> Carrie
 def solve_lasting(
     posed: Posed, middle: State, v, L, given: np.ndarray, lasting: np.ndarray, start, tolerance: float, h: float
 ) -> tuple[np.ndarray, Answer]:
-    """The law for (u₁ + given + lasting + 2φ⁺/h, r): `lasting` is what contacts that last are asked for beyond what is `given`. An
-    elastic contact may press only where u₁ = −u₀: those that press otherwise are asked again for that, and islands that gain are
-    asked without `lasting`, and then for what (4) says, until there are none. What was asked in the end, and the answer."""
+    """The law for (u₁ + given + lasting + 2φ⁺/h, r): `lasting` is what contacts that last are asked for beyond what is `given`; of
+    one that was opening, a corner on its circle, the larger of it and 2φ⁺/h, since it is by that that the gap has opened. Elastic
+    contacts may press only where u₁ = −u₀: those that press otherwise are asked again for that, and islands that gain are asked
+    without `lasting`, and then for what (4) says, until there are none. What was asked in the end, and the answer."""
     room = 2 * np.maximum(posed.contacts.gap, 0.0) / h
     width, count = 1 + posed.rows.tangents, posed.rows.contacts
     normal = slice(0, width * count, width)
@@ -102,8 +103,8 @@ def solve_lasting(
     rates = normal_rates(posed, middle.v, middle.L)
     given, lasting, nothing = given.copy(), lasting.copy(), np.zeros(len(given), bool)
     while True:
-        shift = given + lasting
-        answer = solve_rolling(posed, v, L, shift + offsets(posed, room, 0.0), start, tolerance, h)
+        shift, left = given + lasting, np.maximum(room - np.maximum(lasting[normal], 0.0), 0.0)
+        answer = solve_rolling(posed, v, L, shift + offsets(posed, left, 0.0), start, tolerance, h)
         if not answer.converged:
             return shift, answer
         gaining = nothing

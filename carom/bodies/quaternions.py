@@ -12,6 +12,9 @@ AXES = np.eye(3)
 TURN = 0.5  # the largest turn of the momentum, seen from the body, in one stretch of `rotate_freely`: its iteration then contracts
 UNTURNED = 1e-15  # the same, up to which nothing turns but space
 TINY = 1e-300
+LONG = 40  # stretches, from which on the motion is computed by its closed form, whose cost does not grow with the turn,
+EDGE = 1e-6  # unless it is as near as that to turning over about its middle axis: there the closed form loses digits
+ALIKE = 1e-14  # relative: two moments that differ by less are equal
 SWEEPS = 60  # halvings enough for double precision: a stretch contracts by TURN / 2 or better
 
 
@@ -119,14 +122,22 @@ def rotate_freely(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float,
 
         α = τ²(|s|² − tr A Π·AΠ + σ|Π|²/2)/6,     β = τ³σ Π·AΠ/12                                                           (2)
 
-    Order 4 in tau, and exact for a body with two equal moments (σ = 0, and α with it). `inverse` is I⁻¹ [n, 3, 3] in the body,
-    `parts` what `principal` says of it, where it is known.
+    Order 4 in tau, and exact for a body with two equal moments (σ = 0, and α with it). What turns too far for that in one step is
+    left to `tumble`. `inverse` is I⁻¹ [n, 3, 3] in the body, `parts` what `principal` says of it, where it is known.
     """
     middle, A, spread, trace, product = principal(inverse) if parts is None else parts
     size = lengths(L)
     turn = abs(tau) * size * spread
     if np.all(turn <= UNTURNED):  # balls, and bodies at rest: (1) is a rotation of space
         return turned(q, tau * middle[:, None] * L)
+    turn = np.where(np.abs(product) <= ALIKE * spread**2, 0.0, turn)  # two equal moments: (1) is exact
+    if np.count_nonzero(far := turn > LONG * TURN) and len(q) > 1:  # what turns less than that goes as it would alone
+        found = np.empty_like(q)
+        for rows in (~far, *np.eye(len(q), dtype=bool)[far]):
+            found[rows] = rotate_freely(q[rows], L[rows], inverse[rows], tau)
+        return found
+    if far.any() and (closed := tumble(q[0], L[0], inverse[0], tau)) is not None:
+        return closed[None]
     stretches = max(1, int(np.ceil(np.max(turn, initial=0.0) / TURN)))
     step = tau / stretches
     energy = kept = 0.0
@@ -146,6 +157,57 @@ def rotate_freely(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float,
             last = change
         q = multiply(q, exponential(angle))
     return turned(q, (tau * middle + stretches * step**3 / 12 * product * energy)[:, None] * L)
+
+
+def tumble(q: np.ndarray, L: np.ndarray, inverse: np.ndarray, tau: float) -> np.ndarray | None:
+    """The orientation of one body after a free rotation of any length, in closed form; None near the EDGE.
+
+    With a_i the values of I⁻¹ and Π the momentum seen from the body, along the axes d, m, c of these values: m has the middle one,
+    and d is the one that Π goes round, the axis of the largest where (a₁ − a₂)Π₁² > (a₂ − a₃)Π₃², else that of the smallest.
+
+        Π = (A dn u, B sn u, C cn u),   u = u₀ + pτ,   p² = (a_d − a_c)(a_d − a_m)A²,   k² = (a_m − a_c)C²/(a_d − a_m)A²         (3)
+
+    d turns about L by the angle ∫ |L| ω·Π⊥/|Π⊥|² dτ with Π⊥ = (Π_m, Π_c), which is
+
+        |L| (a_c τ + (a_m − a_c)β [F(u) − F(u₀)]/p),   F(u) = ∫ sn²/(1 + νsn²) du,   β = 1 + ν = (a_d − a_c)/(a_d − a_m)       (4)
+
+    Momentum and energy are kept to rounding: Π lies on both of their surfaces.
+    """
+    from scipy.special import ellipj, ellipk, ellipkinc, elliprj
+
+    values, axes = np.linalg.eigh(inverse)
+    body, size = matrix(q).T @ L, float(np.linalg.norm(L))
+    high = (values[2] - values[1]) * (axes[:, 2] @ body) ** 2 - (values[1] - values[0]) * (axes[:, 0] @ body) ** 2
+    order = [2, 1, 0] if high > 0 or (high == 0 and values[2] - values[1] >= values[1] - values[0]) else [0, 1, 2]
+    (ad, am, ac), axes = values[order], axes[:, order]
+    axes[:, 2] *= np.sign(np.linalg.det(axes))
+    along, middle, across = body @ axes
+    beta, nu = (ad - ac) / (ad - am), (am - ac) / (ad - am)
+    C, A = np.hypot(across, middle / np.sqrt(beta)), np.copysign(np.sqrt(along**2 + middle**2 * nu / beta), along)
+    B = np.copysign(np.sqrt(beta), (ad - ac) * A)  # in units of C
+    square, p = min(nu * (C / max(abs(A), TINY)) ** 2, 1.0), np.sqrt((ad - ac) * (ad - am)) * abs(A)
+    if square > 1 - EDGE:
+        return None
+    period = ellipk(square)  # a quarter of it
+
+    def until(s: float, c: float, halves: float) -> float:
+        part = lambda s, c: s**3 / 3 * elliprj(c * c, 1 - square * s * s, 1.0, 1 + nu * s * s)  # noqa: E731
+        return 2 * halves * part(1.0, 0.0) + part(s, c)
+
+    def frame(s: float, c: float, d: float) -> np.ndarray:
+        """Columns: across Π beside d, the third, and Π itself."""
+        round_, e = np.hypot(B * s, c), np.array([A * d, C * B * s, C * c]) / size
+        beside = np.array([C * round_, -A * d * B * s / round_, -A * d * c / round_]) / size
+        return axes @ np.column_stack([beside, cross(e, beside), e])
+
+    s0, c0 = (middle / B, across) / C if C > 0 else (0.0, 1.0)
+    halves0, u = np.round(np.arctan2(s0, c0) / np.pi), ellipkinc(np.arctan2(s0, c0), square) + p * tau
+    halves = np.round(u / (2 * period))
+    s, c, d, _ = ellipj(u - 2 * period * halves, square)
+    sign0, sign = 1 - 2 * (halves0 % 2), 1 - 2 * (halves % 2)
+    turned_by = size * (ac * tau + (am - ac) * beta * (until(s, c, halves) - until(sign0 * s0, sign0 * c0, halves0)) / p)
+    change = frame(s0, c0, along / A) @ frame(sign * s, sign * c, d).T
+    return turned(multiply(q, of_matrix(change)), turned_by * L / size)
 
 
 def from_user(orientation: object, dim: int) -> np.ndarray | None:

@@ -18,6 +18,8 @@ from carom.bodies.velocity import Answer, solve_velocities
 
 ROUNDS = 300
 QUICK = 12  # rounds in which whole states change; then torques follow their spins step by step, as a projected gradient
+# Rounds in which torques leap to their bounds: against a slow spin that stays they creep.
+LEAPS = (20, 30, 40, 60, 80, 120, 160, 240)
 NOISE = 1e-2  # of the tolerance: a spin this slow, relative to the fastest, is none, and any torque that the contact has holds it
 SLACK = 1e-13  # relative to the largest torque: a change this small is rounding
 
@@ -48,7 +50,8 @@ def solve_rolling(
         for rows in groups:
             first, bound, rate = rows[0], limit[rows[0]], float(np.linalg.norm(spin[rows]))
             if not holds[first] and turn >= QUICK:  # a step that cannot go in circles
-                new[rows] = _within(bound, torque[rows] - spin[rows] / np.sum(1 / weight[rows]))
+                ahead = bound / rate if turn in LEAPS and rate > noise[first] else 1 / np.sum(1 / weight[rows])
+                new[rows] = _within(bound, torque[rows] - ahead * spin[rows])
                 continue
             if np.linalg.norm(found[rows]) > bound * (1 + SLACK):  # it holds by more than it has, or is pressed less than before
                 new[rows], stay[rows] = _within(bound, found[rows]), False

@@ -223,7 +223,8 @@ class State:
 
 def drift(scene: Scene, state: State, t: float, tau: float) -> State:
     """Free motion: straight and with the momentum kept. Prescribed bodies are where they have to be at t + tau."""
-    x, q, *R = drifted(scene, state, tau, (quaternions.TURN, quaternions.UNTURNED, float(quaternions.SWEEPS)))
+    limits = quaternions.TURN, quaternions.UNTURNED, float(quaternions.SWEEPS), float(quaternions.LONG), quaternions.ALIKE
+    x, q, *R = drifted(scene, state, tau, limits) or drifted.__wrapped__(scene, state, tau, limits)
     new = prescribed(scene, after := State(x, q, state.v, state.L, state.turns), t + tau)
     if R and new is after:
         new.__dict__["R"] = R[0]
@@ -232,8 +233,8 @@ def drift(scene: Scene, state: State, t: float, tau: float) -> State:
 
 @by_loops("motion_loops")
 def drifted(scene: Scene, state: State, tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, ...]:
-    """Places and orientations after a free motion; loops, which have them at hand, return rotation matrices too. The limits are
-    those of `quaternions.rotate_freely`."""
+    """Places and orientations after a free motion; loops, which have them at hand, return rotation matrices too, and nothing where
+    something turns too far for them. The limits are those of `quaternions.rotate_freely`."""
     x, q = state.x + tau * state.v, state.q  # what is fixed has no velocity
     square = np.vecdot(state.L, state.L)
     turning = square.nonzero()[0] if not scene.motions else (square * scene.free).nonzero()[0]

@@ -279,8 +279,9 @@ class Stepper:
         one middle to the next, without any force, and the impulses r do the work r · (u₀ + u₁)/2. u₁ = −κu₀ with κ = 1 is no work
         but may sway from step to step; κ is chosen so that u₁ comes nearest to δ/2, which is the same where the way is a circle
         and does not sway, but at most 1, which would add energy, and at least 0. This for contacts that pressed in the step before
-        (in the normal) and that stuck (across it). Joints and elastic contacts take κ = 1, a motor asks for its speed: the first
-        part. The second is that of all other κ, which `carom.bodies.contact_work` leaves out where they make energy."""
+        (in the normal, where one that was opening closes by κu₀ or by 2φ⁺/h, not by both) and that stuck (across it). Joints and
+        elastic contacts take κ = 1, a motor asks for its speed: the first part. The second is that of all other κ, which
+        `carom.bodies.contact_work` leaves out where they make energy."""
         count = (1 + posed.rows.tangents) * posed.rows.contacts
         before = posed.rates(middle.v, middle.L)
         shift, lasting = np.zeros((2, len(before)))
@@ -297,13 +298,13 @@ class Stepper:
             pressed, stuck = pressed & calm, stuck & calm
         if moved is not None:  # how what rides goes on is known better
             pressed, stuck, now = pressed & ~moved.ridden, stuck & ~moved.ridden, now + moved.earlier
-        pressed = pressed & (now[:, 0] < -ROUNDING * max(np.abs(middle.v).max(), self.scene.pull * h))
+        pressed = pressed & (np.abs(now[:, 0]) > ROUNDING * max(np.abs(middle.v).max(), self.scene.pull * h))
         if not (np.count_nonzero(pressed) or np.count_nonzero(stuck)):
             return shift, lasting
         given, asked = posed.rows.by_contact(shift), posed.rows.by_contact(lasting)
         if self.scene.materials.elastic:
             elastic = pressed & (posed.restitution == ELASTIC)
-            given[elastic, 0], pressed = now[elastic, 0], pressed & ~elastic
+            given[elastic, 0], pressed = np.minimum(now[elastic, 0], 0.0), pressed & ~elastic
         asked_of_lasting(now, self.memory.rates_before(posed), pressed, stuck, asked)
         return shift, lasting
 

@@ -26,7 +26,7 @@ def check_same_system(run: Solution, data: dict[str, np.ndarray], path: Path) ->
         if wrong and np.all(np.isfinite(told)):
             raise InputError(
                 f"{path} was made by another system: its {name} at the start and at the end are {_few(told)}, and of this one "
-                f"{_few(found)}. Numbers that its functions capture may have changed since: give them the values that they had then, "
+                f"{_few(found)}. Numbers that its functions capture may have changed since: give them the values of then, "
                 "or leave system out"
             )
 

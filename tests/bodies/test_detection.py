@@ -7,22 +7,24 @@ from scipy.optimize import minimize
 from carom.bodies import quaternions, shapes
 from carom.bodies.detection import broad, manifold, support
 from carom.bodies.detection.broad import near_pairs
-from carom.bodies.detection.detect import detect
+from carom.bodies.detection.detect import detect, guards
 from carom.bodies.detection.geometry import build, place
 from carom.bodies.scene import State
 from carom.bodies.world import World
+from carom.numerics.friction import compiled
 
 CUBE = shapes.Box(1, 1, 1)
 
 
 def _contacts(*things, margin=0.5):
-    """Contacts of shapes at (position, orientation)."""
+    """Contacts of the surfaces of shapes at (position, orientation)."""
     bodies = [([shapes.Placed(shape)], np.zeros(3)) for shape, _, _ in things]
     x = np.array([[*p, *[0.0] * (3 - len(p))] for _, p, _ in things], float)
     q = np.array([quaternions.IDENTITY if turn is None else turn for _, _, turn in things])
     placement = place(build(things[0][0].dim, bodies), x, quaternions.matrix(q))
     movable = np.array([not shape.fixed_only for shape, _, _ in things])
-    return detect(placement, movable, np.full(len(things), margin))
+    found = detect(placement, movable, np.full(len(things), margin))
+    return found.take(np.flatnonzero(~guards(found.key)))
 
 
 def _rock(rng, corners=14):
@@ -73,6 +75,21 @@ def test_boxes_that_overlap_have_their_depth_and_four_corners(seed, depth):
     local = found.point @ R
     assert np.allclose(sorted(local[:, 0]), [-0.3, -0.3, 0.5, 0.5], atol=1e-12)
     assert np.allclose(sorted(local[:, 1]), [-0.5, -0.5, 0.4, 0.4], atol=1e-12)
+
+
+KEEL = [(0, 0, 0), (1, 0, 0.1), (2, 0.1, 0.32), (2, -0.1, 0.32), (0, 0.1, 1), (0, -0.1, 1), (2, 0.1, 1), (2, -0.1, 1)]
+
+
+def test_the_lowest_corner_of_a_hull_is_among_its_contacts(monkeypatch):
+    """A ship with its stern 0.05 deep in a plate: the face that looks down most is that of its bow, which lies higher."""
+    things = (shapes.Box(8, 8, 1), (0, 0, -0.5), None), (shapes.ConvexPolyhedron(KEEL), (0, 0, -0.05), None)
+    found = _contacts(*things)
+    assert np.allclose(found.normal, [0, 0, 1]) and found.gap.min() == pytest.approx(-0.05, abs=1e-12)
+    steep = lambda normals, points, loops, n: np.vecdot(normals, -n[:, None]).argmax(axis=1)  # noqa: E731
+    monkeypatch.setattr(compiled, "available", lambda: False)  # loops do not go through it
+    assert _contacts(*things).gap.min() == pytest.approx(-0.05, abs=1e-12)
+    monkeypatch.setattr(manifold, "_lowest_face", steep)  # control
+    assert _contacts(*things).gap.min() > 0.04
 
 
 def test_a_turned_box_on_a_box_meets_in_eight_points():

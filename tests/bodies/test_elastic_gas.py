@@ -201,6 +201,7 @@ def test_edges_of_bodies_that_turn_fast_do_not_get_into_each_other(monkeypatch):
     monkeypatch.setattr(compiled, "available", lambda: False)  # loops do not go through it
     monkeypatch.setattr(detect, "_crossing", beside)
     monkeypatch.setattr(manifold, "STEEP", manifold.FLAT)
+    monkeypatch.setattr(detect, "_within", lambda *args: [])
     depth, bends, _ = _two_tetrahedra(15)
     assert depth > 3 * bends
 

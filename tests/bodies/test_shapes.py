@@ -180,3 +180,30 @@ def test_free_rotation_of_a_symmetric_body_is_exact():
     turned = quaternions.matrix(quaternions.rotate_freely(quaternions.IDENTITY[None], L, inverse, 1.7))[0, :, 2]
     exact = quaternions.matrix(quaternions.exponential(1.7 * L))[0, :, 2]
     assert np.allclose(turned, exact, atol=1e-14)  # rounding
+
+
+@pytest.mark.parametrize("moments", [(1.0, 2.0, 2.5), (1.0, 1.001, 1.6), (1.0, 1.5, 1.501)])
+def test_what_turns_a_thousand_times_in_a_step_goes_by_the_closed_form(moments, monkeypatch):
+    """It agrees with many stretches about either axis, keeps the energy, and its cost does not grow with the turn."""
+    rng, inverse = np.random.default_rng(3), np.diag(1 / np.array(moments))[None]
+    q, apart = quaternions.normalise(rng.normal(size=(1, 4))), []
+    body = quaternions.matrix(q[0])
+    for L in rng.normal(size=(8, 1, 3)):
+        monkeypatch.setattr(quaternions, "LONG", 0)
+        jump = quaternions.rotate_freely(q, 3 * L, inverse, 5.0)[0]
+        monkeypatch.setattr(quaternions, "LONG", np.inf)
+        way = q
+        for _ in range(500):
+            way = quaternions.rotate_freely(way, 3 * L, inverse, 5.0 / 500)
+        apart.append(1 - abs(jump @ way[0]))
+        seen = [L[0] @ R @ inverse[0] @ R.T @ L[0] for R in (body, quaternions.matrix(jump))]
+        assert seen[1] == pytest.approx(seen[0], rel=1e-14)  # rounding
+    assert max(apart) < 1e-14  # half the square of (ωh)⁴/720 times 500 steps, ωh = 0.1
+    monkeypatch.undo()
+    counted = []
+    monkeypatch.setattr(quaternions, "exponential", lambda angle, real=quaternions.exponential: (counted.append(1), real(angle))[1])
+    quaternions.rotate_freely(q, np.array([[3e6, 1e6, 2e6]]), inverse, 5.0)
+    assert len(counted) < 5
+    monkeypatch.setattr(quaternions, "LONG", np.inf)  # control
+    quaternions.rotate_freely(q, np.array([[3e2, 1e2, 2e2]]), inverse, 5.0)
+    assert len(counted) > 1000

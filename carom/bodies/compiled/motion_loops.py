@@ -21,7 +21,8 @@ LINE, TABLE, BLOCK, NUMBERS, FLAGS = "float64[::1]", "float64[:, ::1]", "float64
 def drifted(scene: "Scene", state: "State", tau: float, limits: tuple[float, ...]) -> tuple[np.ndarray, ...]:
     middle, A, spread, trace, product = scene.moments
     given = plain(state.x), plain(state.q), plain(state.v), plain(state.L)
-    return drift_bodies(*given, scene.free, middle, A, spread, trace, product, scene.round is not None, tau, limits)
+    *found, far = drift_bodies(*given, scene.free, middle, A, spread, trace, product, scene.round is not None, tau, limits)
+    return () if far else tuple(found)  # what turns too far is left to arrays, which know its closed form
 
 
 def over_half_space(
@@ -118,21 +119,25 @@ def _free_rotation(q, L, body, middle, A, trace, product, tau, stretches, sweeps
 
 
 @outer(
-    f"Tuple(({TABLE}, {TABLE}, {BLOCK}))({TABLE}, {TABLE}, {TABLE}, {TABLE}, {FLAGS}, {LINE}, {BLOCK}, {LINE}, {LINE}, {LINE}, "
-    "boolean, float64, UniTuple(float64, 3))"
+    f"Tuple(({TABLE}, {TABLE}, {BLOCK}, boolean))({TABLE}, {TABLE}, {TABLE}, {TABLE}, {FLAGS}, {LINE}, {BLOCK}, {LINE}, {LINE}, "
+    f"{LINE}, boolean, float64, UniTuple(float64, 5))"
 )
 def drift_bodies(x, q, v, L, free, middle, A, spread, trace, product, rounds, tau, limits):
-    """Places, orientations and rotations after a free motion; what turns fastest says in how many stretches all do."""
-    longest, none, sweeps = limits
-    n, most = len(x), 0.0
+    """Places, orientations and rotations after a free motion, and whether something turns too far for that. What turns fastest says
+    in how many stretches all do; where two moments are equal one is exact."""
+    longest, none, sweeps, long, alike = limits
+    n, most, widest = len(x), 0.0, 0.0
     new_x, new_q, R = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3, 3))
     for body in range(n):
         size = math.sqrt(L[body, 0] * L[body, 0] + L[body, 1] * L[body, 1] + L[body, 2] * L[body, 2])
         if free[body]:
             most = max(most, abs(tau) * size * spread[body])
+            if not abs(product[body]) <= alike * spread[body] ** 2:
+                widest = max(widest, abs(tau) * size * spread[body])
         for d in range(3):
             new_x[body, d] = x[body, d] + tau * v[body, d]
-    stretches = max(1, math.ceil(most / longest)) if math.isfinite(most) else 1  # the step tells what is not finite
+    far = not rounds and widest > long * longest and math.isfinite(widest)  # the step tells what is not finite
+    stretches = max(1, math.ceil(widest / longest)) if math.isfinite(widest) and not far else 1
     for body in range(n):
         turn, before = (L[body, 0], L[body, 1], L[body, 2]), (q[body, 0], q[body, 1], q[body, 2], q[body, 3])
         after = before
@@ -145,7 +150,7 @@ def drift_bodies(x, q, v, L, free, middle, A, spread, trace, product, rounds, ta
                 after = _free_rotation(before, turn, body, middle[body], A, *more)
         new_q[body, 0], new_q[body, 1], new_q[body, 2], new_q[body, 3] = after
         _matrix(after, R, body)
-    return new_x, new_q, R
+    return new_x, new_q, R, far
 
 
 @outer(

@@ -57,11 +57,17 @@ def _cross(u, v):
 
 
 @inner
+def _unit(u):
+    length = math.sqrt(_dot(u, u))
+    return (u[0] / length, u[1] / length, u[2] / length) if length > 0.0 else u
+
+
+@inner
 def _farthest(points, n, sign):
     """The point that is farthest along sign · n: its number and its height along n."""
     best, number = -math.inf, 0
     for k in range(len(points)):
-        height = sign * (points[k, 0] * n[0] + points[k, 1] * n[1] + points[k, 2] * n[2])
+        height = sign * _dot(_at(points, k), n)
         if height > best:
             best, number = height, k
     return number, sign * best
@@ -85,10 +91,9 @@ def _best_axis(a, b, size, tie, parallel):
     for i in range(len(a[2])):
         for j in range(len(b[2])):
             axis = _cross(_at(a[2], i), _at(b[2], j))
-            length = math.sqrt(_dot(axis, axis))
-            if not length > parallel:
+            if not math.sqrt(_dot(axis, axis)) > parallel:
                 continue
-            axis = axis[0] / length, axis[1] / length, axis[2] / length
+            axis = _unit(axis)
             forth = _farthest(b[0], axis, -1.0)[1] - _farthest(a[0], axis, 1.0)[1]
             back = _farthest(a[0], axis, -1.0)[1] - _farthest(b[0], axis, 1.0)[1]
             s = max(forth, back)
@@ -105,10 +110,7 @@ def _inside(points, loop, normal, p, slack):
     for k in range(count):
         corner = _at(points, loop[k])
         along = _minus(_at(points, loop[k + 1 if k + 1 < count else 0]), corner)
-        inward = along if count == 2 else _cross(normal, along)
-        length = math.sqrt(_dot(inward, inward))
-        if length > 0.0:
-            inward = inward[0] / length, inward[1] / length, inward[2] / length
+        inward = _unit(along if count == 2 else _cross(normal, along))
         if not _dot(p, inward) - _dot(inward, corner) >= -slack:
             return False
     return True
@@ -141,12 +143,6 @@ def _closest(p, u, q, v):
 
 
 @inner
-def _unit(u):
-    length = math.sqrt(_dot(u, u))
-    return (u[0] / length, u[1] / length, u[2] / length) if length > 0.0 else u
-
-
-@inner
 def _across(u, v):
     """A unit vector at right angles to two edges that meet in a point."""
     u, v = _unit(u), _unit(v)
@@ -154,11 +150,9 @@ def _across(u, v):
     if math.sqrt(_dot(product, product)) > 1e-12:
         return _unit(product)
     along = u if _dot(u, u) > 0.0 else v
-    least = 0
-    for k in range(1, 3):
-        if abs(along[k]) < abs(along[least]):
-            least = k
-    product = _cross(along, (1.0 if least == 0 else 0.0, 1.0 if least == 1 else 0.0, 1.0 if least == 2 else 0.0))
+    x, y, z = abs(along[0]), abs(along[1]), abs(along[2])
+    least = (1.0, 0.0, 0.0) if x <= y and x <= z else ((0.0, 1.0, 0.0) if y <= z else (0.0, 0.0, 1.0))
+    product = _cross(along, least)
     return _unit(product) if math.sqrt(_dot(product, product)) > 1e-12 else (0.0, 1.0, 0.0)
 
 
@@ -175,8 +169,7 @@ def _nearest_edges(a, b, out):
             q = _plus(first, 1.0, out)
             s, t = _closest(p, u, q, v)
             on_a, on_b = _plus(p, s, u), _plus(q, t, v)
-            apart = _minus(on_b, on_a)
-            distance = math.sqrt(_dot(apart, apart))
+            distance = math.sqrt(_dot(_minus(on_b, on_a), _minus(on_b, on_a)))
             if distance < best:
                 best, x, y, from_a, from_b = distance, on_a, on_b, u, v
     return best, x, y, _unit(_minus(y, x)) if best > 0.0 else _across(from_a, from_b)
@@ -200,10 +193,21 @@ def _facing(normals, n, sign):
     """The face that looks most along sign · n, and the cosine between them."""
     best, face = -2.0, 0
     for f in range(len(normals)):
-        cosine = sign * (normals[f, 0] * n[0] + normals[f, 1] * n[1] + normals[f, 2] * n[2])
+        cosine = sign * _dot(_at(normals, f), n)
         if f == 0 or cosine > best:
             best, face = cosine, f
     return best, face
+
+
+@inner
+def _lowest_face(inc, n):
+    """Of the faces around the corner that is lowest along n the one that looks most against it."""
+    lowest, best, face = _farthest(inc[0], n, -1.0)[0], -2.0, 0
+    for f in range(len(inc[1])):
+        cosine = -_dot(_at(inc[1], f), n)
+        if cosine > best and (inc[3][f] == lowest).any():
+            best, face = cosine, f
+    return face
 
 
 @inner
@@ -295,11 +299,11 @@ def _meet(a, b, n, x, y, size, constants, found, table):
         if lean_a >= lean_b - 1e-9:  # rather a than b where they tie
             top, sign, more = _at(a[1], face_a), 1.0, 0.0
             first = _at(a[0], a[3][face_a, 0])
-            many = _clip(a, face_a, b, _facing(b[1], top, -1.0)[1], same * size, found)
+            many = _clip(a, face_a, b, _lowest_face(b, top), same * size, found)
         else:
             top, sign, more = _at(b[1], face_b), -1.0, float(int(lone) // 2)
             first = _at(b[0], b[3][face_b, 0])
-            many = _clip(b, face_b, a, _facing(a[1], top, -1.0)[1], same * size, found)
+            many = _clip(b, face_b, a, _lowest_face(a, top), same * size, found)
         for k in range(many):
             if found[k, 4] == 0.0:
                 continue
@@ -354,9 +358,7 @@ def _pair(a, b, size, reach, limits, constants, found, table):
 @inner
 def _larger(table, rows):
     new = np.empty((rows, table.shape[1]))
-    for k in range(len(table)):
-        for i in range(table.shape[1]):
-            new[k, i] = table[k, i]
+    new[: len(table)] = table
     return new
 
 
@@ -394,6 +396,5 @@ def points_of_pairs(group_a, group_b, margin, pieces, limits):
         i, j = int(kept[c, 8]), int(kept[c, 9])
         a[c], b[c], gaps[c] = bodies_a[i], bodies_b[j], kept[c, 6]
         key[c] = (pieces_a[i] * pieces + pieces_b[j]) * (2 * int(limits[10])) + int(kept[c, 7])
-        for d in range(3):
-            point[c, d], normal[c, d] = kept[c, d], kept[c, 3 + d]
+        point[c], normal[c] = kept[c, :3], kept[c, 3:6]
     return a, b, point, normal, gaps, key

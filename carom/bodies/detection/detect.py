@@ -14,8 +14,8 @@ from carom.bodies.detection.nearest import ANYWHERE, TIE, nearest_of_edges, near
 from carom.bodies.detection.separation import PARALLEL, PRODUCT, best_axes
 from carom.bodies.detection.support import inner_ball, smooth_pair
 from carom.bodies.detection.walls import over_wall
+from carom.bodies.detection.within import balls, balls_in_space
 from carom.bodies.quaternions import lengths
-from carom.bodies.shapes.round import Ellipsoid
 
 OUT = 1e-6  # relative to the size: how far apart edges that overlap are moved to see where they cross
 APART = 1e-9  # relative to the size: below, nearest points are too close to tell the normal, and the best axis does
@@ -141,7 +141,9 @@ def _pairs(placement: Placement, movable: np.ndarray, margin: np.ndarray, ignore
             continue
         a, b = placement.groups[one // kinds], placement.groups[one % kinds]
         rows = geometry.row_of[i[mine]], geometry.row_of[j[mine]]
-        found.append(Contacts(*polytope_points(a, rows[0], b, rows[1], margin, len(owner), polytope_limits())))
+        found.append(_polytopes(a, rows[0], b, rows[1], margin, len(owner)))
+        if len(found[-1]) and not a.points.shape[1] == b.points.shape[1] == 1:
+            found += _within(placement, a.take(rows[0]), b.take(rows[1]), margin, found[-1])
     return [f for f in found if len(f)]
 
 
@@ -161,6 +163,10 @@ def polytope_limits() -> tuple[float, ...]:
     """The numbers of the files that `polytope_points` goes through."""
     faces = (manifold.FLAT, manifold.STEEP, manifold.LEAN, manifold.SIDE, SAME, float(LONE))
     return PRODUCT, PARALLEL, APART, OUT, TIE, *faces
+
+
+def _polytopes(a: Group, rows_a: np.ndarray, b: Group, rows_b: np.ndarray, margin: np.ndarray, pieces: int) -> Contacts:
+    return Contacts(*polytope_points(a, rows_a, b, rows_b, margin, pieces, polytope_limits()))
 
 
 @by_loops("pair_loops")
@@ -195,6 +201,28 @@ def polytope_points(
     surface = points.x[keep] + a.radius[pair][:, None] * n
     key = _keys(a.pieces[pair], b.pieces[pair], points.feature[keep], pieces)
     return a.bodies[pair], b.bodies[pair], surface + 0.5 * gap[:, None] * n, n, gap, key
+
+
+def _within(placement: Placement, a: Group, b: Group, margin: np.ndarray, found: Contacts) -> list[Contacts]:
+    """The balls inside the pieces of the pairs (a, b) whose contacts were found, where their centres may come to the other."""
+    pieces, within = len(placement.geometry.owner), []
+    pair = lambda contacts, of: np.searchsorted(of, contacts.key // (2 * LONE))  # noqa: E731
+    base = a.pieces.astype(np.int64) * pieces + b.pieces
+    limit, least = margin[a.bodies] + margin[b.bodies], np.full(len(base), np.inf)
+    order = np.argsort(base)
+    np.minimum.at(least, order[pair(found, base[order])], found.gap)
+    for mine, other, number in ((a, b, GUARD), (b, a, GUARD - 1)):
+        radius = balls(placement.geometry).radius[mine.pieces]
+        rows = np.flatnonzero((radius > 0) & (least + radius < limit))
+        if len(rows) == 0:
+            continue
+        ball = balls_in_space(placement, mine.pieces[rows]), np.arange(len(rows))
+        pairs = (*ball, other, rows) if number == GUARD else (other, rows, *ball)
+        some = _polytopes(*pairs, margin, pieces)
+        row = order[pair(some, base[order])]
+        told = (some.gap + radius[row] < limit[row]) & (some.gap > least[row] + SAME * radius[row])
+        within.append(replace(some, key=some.key - some.key % (2 * LONE) + number).take(np.flatnonzero(told)))
+    return within
 
 
 def _balls(a: Group, b: Group, margin: np.ndarray, pieces: int) -> Columns:
@@ -236,9 +264,9 @@ def _smooth(placement: Placement, p: int, q: int, margin: np.ndarray) -> Contact
     m = len(found.gap)
     parts = [(found, np.arange(m), 1.0)]
     for one, other, sign in ((p, q, 1.0), (q, p, -1.0)):
-        shape = geometry.smooth[int(geometry.row_of[one])].shape if geometry.group_of[one] == -1 else None
-        if m and isinstance(shape, Ellipsoid) and shape.inner < margin[owner[one]]:  # it could jump over the other
-            ball = inner_ball(placement, one, other, limit, found.gap.min() + SAME * shape.reach)
+        radius = float(balls(geometry).radius[one])
+        if m and radius and found.gap.min() + radius < limit:  # its centre may come to the other
+            ball = inner_ball(placement, one, other, limit, found.gap.min())
             parts.append((ball, np.full(len(ball.gap), GUARD - (sign < 0)), sign))
     point, gap = (np.concatenate([getattr(part[0], name) for part in parts]) for name in ("point", "gap"))
     normal = np.concatenate([part[2] * part[0].normal for part in parts])
@@ -249,5 +277,5 @@ def _smooth(placement: Placement, p: int, q: int, margin: np.ndarray) -> Contact
 
 
 def guards(key: np.ndarray) -> np.ndarray:
-    """Which contacts are those of balls inside ellipsoids."""
+    """Which contacts are those of balls inside bodies."""
     return (key >= 0) & (key % (2 * LONE) >= GUARD - 1)

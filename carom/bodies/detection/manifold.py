@@ -25,7 +25,7 @@ SIDE = 1e-3  #   relative to the size: how far from the nearest points they coun
 FLAT, STEEP = float(np.cos(LEAN)), float(np.cos(TILT))
 SAME = 1e-7  #   relative to the size: points closer than this are one
 LONE = 4000  #   the number of a point that belongs to no face
-GUARD = 2 * LONE - 1  # that of a point of a ball inside a smooth shape (`carom.bodies.detection.support`)
+GUARD = 2 * LONE - 1  # that of a point of a ball inside a piece (`carom.bodies.detection.within`)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ def _references(
         mine, column = mine[:, None], mine[:, None, None]
         top_a, top_b = _face(first, face_a[chosen]), _face(other, face_b[chosen])
         top, n = np.where(column, top_a[0], top_b[0]), np.where(mine, top_a[1], top_b[1])
-        face = np.vecdot(np.where(column, other.normals, first.normals), -n[:, None]).argmax(axis=1)
+        low = (np.where(column, pair[0], pair[1]) for pair in ((other.normals, first.normals), (other.points, first.points)))
+        face = _lowest_face(*low, np.where(column, other.loops, first.loops), n)
         low_a, low_b = _face(first, face), _face(other, face)
         incident, slope = np.where(column, low_b[0], low_a[0]), np.where(mine, low_b[1], low_a[1])
         yield chosen, (top, n, incident, slope, first.size + other.size)
@@ -175,7 +176,15 @@ def _clip(top: np.ndarray, n: np.ndarray, incident: np.ndarray, slope: np.ndarra
 
 def _incident(inc: Group, n: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """The polygon of the other one that looks at the reference, with its normal; a segment or a point is its own polygon."""
-    return (inc.points, None) if inc.normals.shape[1] == 0 else _face(inc, _facing(inc, -n)[1])
+    return (inc.points, None) if inc.normals.shape[1] == 0 else _face(inc, _lowest_face(inc.normals, inc.points, inc.loops, n))
+
+
+def _lowest_face(normals: np.ndarray, points: np.ndarray, loops: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """The face that looks most against n, of those around the corner that is lowest along it: another may lie higher, and look so
+    more."""
+    lowest = np.vecdot(points, n[:, None]).argmin(axis=1)
+    around = (loops == lowest[:, None, None]).any(axis=2)
+    return np.where(around, np.vecdot(normals, -n[:, None]), -2.0).argmax(axis=1)
 
 
 def _crossings(top: np.ndarray, incident: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from carom.bodies.detection.geometry import Placement
-from carom.bodies.detection.manifold import LEAN, side_by_side
+from carom.bodies.detection.manifold import LEAN, SAME, side_by_side
 from carom.bodies.detection.nearest import inside
 from carom.bodies.detection.sharpen import sharpen
 from carom.bodies.detection.smooth_pieces import SmoothPiece, Support, smooth_piece
+from carom.bodies.detection.within import ball_in_space
 from carom.bodies.quaternions import cross
 
 if TYPE_CHECKING:
@@ -60,14 +61,13 @@ def smooth_pair(placement: Placement, p: int, q: int, limit: float) -> SmoothPoi
 
 
 def inner_ball(placement: Placement, p: int, q: int, limit: float, least: float) -> SmoothPoints:
-    """Where the ball inside the ellipsoid p meets q. An ellipsoid meets a face in one point, and the impulse there may leave its
-    centre as fast as to be behind the face in the same step: then this ball is in the way, whatever way the ellipsoid turns."""
-    a, b = smooth_piece(placement, p), smooth_piece(placement, q)
-    inner = placement.geometry.smooth[int(placement.geometry.row_of[p])].shape.inner
-    normal, apart, _, _ = separate(lambda d: a.middle, b.support, b.middle - a.middle, a.size + b.size)
+    """Where the ball inside the piece p meets q, if its centre may come there and this is not what the surface says."""
+    middle, inner = ball_in_space(placement, p)
+    b = smooth_piece(placement, q)
+    normal, apart, _, _ = separate(lambda d: middle, b.support, b.middle - middle, inner + b.size)
     gap = apart - inner
-    rows = [0] if least < gap < limit else []  # else it says what the surface does
-    return SmoothPoints((a.middle + (inner + 0.5 * gap) * normal)[None][rows], normal[None][rows], np.array([gap])[rows])
+    rows = [0] if gap > least + SAME * inner and apart < limit else []
+    return SmoothPoints((middle + (inner + 0.5 * gap) * normal)[None][rows], normal[None][rows], np.array([gap])[rows])
 
 
 def _flat(ref: SmoothPiece, inc: SmoothPiece, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
