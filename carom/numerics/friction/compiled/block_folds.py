@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.numerics.friction.compiled.block_gradient import rate, residual
-from carom.numerics.friction.compiled.block_newton import Linearised, _multiply, natural_map
+from carom.numerics.friction.compiled.block_newton import Linearised, _multiply, natural_map, ordered
 from carom.numerics.friction.compiled.block_problem import BlockProblem
 
 EPSILON, REFINEMENTS = 1e-10, 3
@@ -65,6 +65,10 @@ class _Point:
         """b of (21)."""
         return there.solve(-_multiply(there.E, self.strength * (self.x - self.centre)), REFINEMENTS)
 
+    def ordered(self) -> "_Point":
+        """With bodies in the order for the contacts that act here: far from where the curve begins these are others."""
+        return _Point(ordered(self.problem, self.points), self.centre, self.x, self.log)
+
     def moved(self, dx: np.ndarray, dl: float) -> "_Point":
         return _Point(self.problem, self.centre, self.x + dx, self.log + dl)
 
@@ -72,7 +76,9 @@ class _Point:
 def follow(problem: BlockProblem, centre: np.ndarray, tolerance: float, first: float, most: int) -> tuple[np.ndarray, float, int]:
     """From λ = `first`, or a larger one, to a certificate within the tolerance, or the best with so many factorisations; that, and
     how many."""
-    best, least = centre, _Point(problem, centre, centre, 0.0).certificate()
+    begin = _Point(problem, centre, centre, 0.0)
+    best, least = centre, begin.certificate()
+    problem = ordered(problem, begin.points)
     point, taken = None, 0
     for turn in range(TURNS):
         point, more = _begun(_Point(problem, centre, centre, math.log(first * STRONGER**turn)))
@@ -87,6 +93,7 @@ def follow(problem: BlockProblem, centre: np.ndarray, tolerance: float, first: f
             best, least = point.x, now
         if least <= tolerance or taken >= most:
             break
+        point = point.ordered()
         there = point.linearised()
         taken += 1
         way = None if there is None else _tangent(there, point.along(there))

@@ -8,14 +8,14 @@
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
 from carom.numerics.friction.compiled.block_gradient import felt, product, pushed
-from carom.numerics.friction.compiled.block_problem import ROUGH, BlockProblem
+from carom.numerics.friction.compiled.block_problem import BILATERAL, ROUGH, BlockProblem
 
 REFINEMENTS = 2
 SMALLEST = 1e-8  # ε of (17)
@@ -54,6 +54,18 @@ class BodyGraph:
 def natural_map(problem: BlockProblem, x: np.ndarray, z: np.ndarray, rho: float) -> tuple[np.ndarray, np.ndarray, float]:
     """F of (16), the points that it projects, and ‖F‖."""
     return _natural(x, z, problem.kind, rho, problem.dims[1])
+
+
+def ordered(problem: BlockProblem, points: np.ndarray) -> BlockProblem:
+    """With bodies in the order in which they are eliminated, found for the contacts that act where F projects these points."""
+    acts = (points[:, 0] > -np.sqrt(np.sum(points[:, 1:] ** 2, axis=1))) | (problem.kind == BILATERAL)
+    return ordered_by(problem, acts)
+
+
+def ordered_by(problem: BlockProblem, acts: np.ndarray) -> BlockProblem:
+    """The same for the units that act."""
+    rank = factors.order(problem.pair[acts], problem.bodies)
+    return replace(problem, pair=np.append(rank, problem.bodies)[problem.pair].astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,21 +1,21 @@
 """The path (19) of `curve.py` in compiled blocks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from carom.numerics.friction import curve
-from carom.numerics.friction.compiled import block_factors as factors
 from carom.numerics.friction.compiled.block_gradient import product, rate
 from carom.numerics.friction.compiled.block_interior import _longest, _matrices, _scalings, _slidings, _targets
-from carom.numerics.friction.compiled.block_newton import BodyGraph, _multiply
+from carom.numerics.friction.compiled.block_newton import BodyGraph, _multiply, ordered_by
 from carom.numerics.friction.compiled.block_problem import BILATERAL, ROUGH, BlockProblem
 from carom.numerics.friction.curve import Motion
 
 FREE = 1e-12  #        on the diagonal of bilateral rows, where Â may be singular
 FREE_HERE = 1e-7  #    and in what is factorised, where a smaller one costs places: corrections make up for it
+FAINT = 1e-3  #         D of a contact, beside Â of one, that is left out of what is factorised: it is about to open
 REFINEMENTS = 4
 
 
@@ -53,7 +53,9 @@ class BlockPlace(curve.Place):
 
     @cached_property
     def graph(self) -> BodyGraph | None:
-        return BodyGraph.of(self.curve.problem, self.scaled[5])
+        D = self.scaled[5]
+        felt = np.max(np.abs(D), axis=(1, 2)) > FAINT
+        return BodyGraph.of(ordered_by(self.curve.problem, felt), np.where(felt[:, None, None], D, 0.0))
 
     @cached_property
     def rest(self) -> np.ndarray:
@@ -122,8 +124,6 @@ class BlockPlace(curve.Place):
 
 def interior_path(problem: BlockProblem, height: float, most: int) -> Iterator[BlockPlace]:
     """Places along the curve that begins at x = y = height · e₀, as long as it can be followed with so many factorisations."""
-    rank = factors.order(problem.pair, problem.bodies)
-    problem = replace(problem, pair=np.append(rank, problem.bodies)[problem.pair].astype(np.int64))
     x = np.zeros_like(problem.q)
     x[problem.kind != BILATERAL, 0] = height
     return curve.follow(BlockPlace(Curve.through(problem, x, x), x, x.copy(), 1.0), most)

@@ -7,14 +7,15 @@ that was not. Of 78 problems of a hundred settling balls and boxes, from 300 ite
 (boxes: half of them), proximal points 74 in the first turn and 77 in the second.
 """
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from carom.numerics.friction.compiled import block_factors as factors
 from carom.numerics.friction.compiled.block_folds import follow
 from carom.numerics.friction.compiled.block_gradient import projected_gradient, rate, residual
-from carom.numerics.friction.compiled.block_newton import natural_map, newton_step
+from carom.numerics.friction.compiled.block_newton import natural_map, newton_step, ordered
 from carom.numerics.friction.compiled.block_path import interior_path
 from carom.numerics.friction.compiled.block_problem import BILATERAL, BlockProblem
 
@@ -170,21 +171,15 @@ def _work(problem: BlockProblem, x: np.ndarray) -> float:
     return factors.dense_tail(start, len(problem.dims[0]))[1]
 
 
-def _ordered(problem: BlockProblem, points: np.ndarray) -> BlockProblem:
-    """With bodies in the order in which they are eliminated, found for the contacts that act where F projects these points."""
-    acts = (points[:, 0] > -np.sqrt(np.sum(points[:, 1:] ** 2, axis=1))) | (problem.kind == BILATERAL)
-    rank = factors.order(problem.pair[acts], problem.bodies)
-    return replace(problem, pair=np.append(rank, problem.bodies)[problem.pair].astype(np.int64))
-
-
 def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, path: Path) -> tuple[np.ndarray, float, int]:
     """Point after point from x; the best by its certificate, that, and the Newton steps taken. Where a point is missed, the next
     try is from the last that was found, which may have a larger certificate than the first, and λ falls more slowly near the λ that
-    was too small."""
+    was too small. Points in a row go on as they went, with (12)'s β, as long as ‖F‖ falls from one to the next."""
     z = rate(problem, x)
     best, least = x, residual(problem, x, z)
     held, held_z = x, z
     strength, small, taken = path.first, 0.0, 0
+    momentum, before = 1.0, np.inf
     for _ in range(path.points):
         if taken >= IN_VAIN:
             break
@@ -193,9 +188,9 @@ def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, pat
             shifted = z + strength * (x - centre)
             F, points, size = natural_map(problem, x, shifted, 1.0)
             if steps == 0:
-                aim = FOUND * size
+                aim, begun = FOUND * size, size
                 if problem.bodies > FEW or not taken:
-                    problem = _ordered(problem, points)
+                    problem = ordered(problem, points)
             found = size <= aim
             if found or (steps >= LOST[0] and size > LOST[1] / FOUND * aim):
                 break
@@ -210,10 +205,14 @@ def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, pat
             if least <= tolerance:
                 return best, least, taken
         if found:
-            held, held_z = x, z
+            momentum, before = (momentum if begun <= before else 1.0), begun
+            following = 0.5 * (1 + math.sqrt(1 + 4 * momentum**2))
+            ahead, momentum = (momentum - 1) / following, following
+            (x, z), (held, held_z) = (x + ahead * (x - held), z + ahead * (z - held_z)), (x, z)
             strength, small = _weaker(strength, small, path.fall if 2 * steps <= path.steps else max(path.fall, SLOWLY[1]))
         else:
             x, z, strength, small = held, held_z, path.rise * strength, AGAIN[0] * strength
+            momentum, before = 1.0, np.inf
             if strength > MOST:
                 break
     return best, least, taken
