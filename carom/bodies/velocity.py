@@ -40,6 +40,7 @@ WEIGHTS = (1e4, 1e2, 1e-2)  # of ρ: a contact with x = 1e-7 and y = 1e-9 counts
 LONG = 3000  # steps of a projected gradient
 PATIENT = 150  # rows: for larger islands half a step is sooner solved than the whole by the last stages, which take minutes
 HURRIED = 2000  # rows, beyond which half a step is tried at once where proximal points have missed
+NEARLY = 0.9  # of the tolerance: how exactly one island that is nearly all there is has to be solved
 TOGETHER = 0.25  # of the tolerance: how exactly all islands together are solved, so that few miss it each by itself
 SAFELY = 0.9  # of the tolerance of an island by itself: its certificate is computed again, in other units
 ALONE = 0.9  # of all rows: a problem with an island larger than this is as good as that one
@@ -150,19 +151,22 @@ def _in_rounds(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance:
 
 def _large(posed: Posed, q: np.ndarray, start: np.ndarray | None, tolerance: float) -> tuple[np.ndarray, float, str, int]:
     """All islands at once, with all contacts that are near; then each of those that miss the tolerance by itself. Where no island
-    is nearly all there is, that comes soon: one that is hard holds back all others in every step that is made for all."""
+    is nearly all there is, that comes soon: one that is hard holds back all others in every step that is made for all. Impulses
+    that are good enough are left as they are: mostly they are an answer, to which contacts farther away were added."""
     island = islands(posed.scene, posed.rows)[posed.rows.owner(posed.scene.free)]
-    stage, iterations, met, late = "device", 0, False, False
+    stage, iterations, met, late = "together", 0, False, False
     if wanted(posed.scene, len(q)):
         asked = problem(posed.scene, posed.rows, posed.inverse, posed.inertia, q, posed.friction)
         r, met, iterations = solve_there(posed.scene, asked, start, TOGETHER * tolerance)
-        start = r
+        start, stage = r, "device"
     if not met:
         late = bool(np.max(np.bincount(island)) >= ALONE * len(q))
-        turns = "early" if late else "first"
-        r, taken = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0, turns)
-        stage, iterations = "together", iterations + taken
-    missed = island_residuals(posed, q, r, island) > 0.5 * tolerance
+        r = start
+        if not (late and r is not None and np.max(island_residuals(posed, q, r, island)) <= NEARLY * tolerance):
+            turns = "early" if late else "first"
+            r, taken = _together(posed, posed.rows, posed.friction, q, start, TOGETHER * tolerance, 0.0, turns)
+            stage, iterations = "together", iterations + taken
+    missed = island_residuals(posed, q, r, island) > (NEARLY if late else 0.5) * tolerance
     if not np.any(missed):
         return r, certificate(posed, q, r), stage, iterations
     again = np.flatnonzero(missed[island])
@@ -217,7 +221,7 @@ def _some(
         part = posed.rows.take(mine, len(contacts))
         begin = None if start is None else start[mine]
         island = part, posed.friction[contacts], q[mine], begin
-        r[mine], _, name, taken = _island(posed, *island, 0.5 * tolerance, least, solved is None, late)
+        r[mine], _, name, taken = _island(posed, *island, (NEARLY if late else 0.5) * tolerance, least, solved is None, late)
         if solved is not None:
             solved[mine.tobytes()] = r[mine]
         stage, iterations = max(stage, name, key=STAGES.index), iterations + taken

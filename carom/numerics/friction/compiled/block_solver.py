@@ -183,7 +183,7 @@ def _proximal_points(problem: BlockProblem, x: np.ndarray, tolerance: float, pat
     for _ in range(path.points):
         if taken >= IN_VAIN:
             break
-        centre, aim, steps, found = x, np.inf, 0, False
+        centre, aim, begun, steps, found = x, np.inf, np.inf, 0, False
         for steps in range(path.steps + 1):
             shifted = z + strength * (x - centre)
             F, points, size = natural_map(problem, x, shifted, 1.0)
