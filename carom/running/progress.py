@@ -1,7 +1,10 @@
 """A progress bar that appears only when a person is watching work that takes longer than a second."""
 
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 LOOK_BACK = 600.0  # seconds from which the time left is told: a page of a gallery takes longer than rich's thirty
@@ -49,3 +52,24 @@ class Bar:
     def __exit__(self, *_: Any) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+@contextmanager
+def said_when_long(text: str, wanted: bool | None = None, patience: float = 1.0) -> Iterator[list[str]]:
+    """A line on stderr if what goes on takes longer than a second, and a person is watching. Gives the list of what was said."""
+    said: list[str] = []
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield said
+        return
+
+    def say() -> None:
+        said.append(text)
+        print(text, file=sys.stderr, flush=True)
+
+    timer = threading.Timer(patience, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield said
+    finally:
+        timer.cancel()

@@ -23,9 +23,12 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from carom.numerics.friction import compiled
+from carom.running.progress import said_when_long
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ONCE = "carom: loops are being compiled for this machine, once; that takes some seconds"
+said: list[str] = []  # by this process
 OPTIONS = {"fastmath": False, "error_model": "numpy", "nogil": True}
 
 
@@ -40,8 +43,10 @@ def by_loops(file: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def answer(*args: P.args, **kwargs: P.kwargs) -> T:
             if not compiled.available():
                 return by_arrays(*args, **kwargs)
-            if not found:  # numba takes its time to be imported
-                found.append(getattr(import_module(f"{__name__}.{file}"), by_arrays.__name__))
+            if not found:  # numba takes its time to be imported, and what it compiles is kept on disk
+                with said_when_long(ONCE, False if said else None) as late:
+                    found.append(getattr(import_module(f"{__name__}.{file}"), by_arrays.__name__))
+                said.extend(late)
             return found[0](*args, **kwargs)
 
         return answer
