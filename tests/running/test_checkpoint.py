@@ -194,7 +194,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):
 def test_bad_names_and_numbers_are_refused_before_anything_runs(tmp_path):
     for arguments, message in [
         ({"path": tmp_path / "run.nc"}, "ends in .zarr"),
-        ({"path": tmp_path / "run.zarr", "every": 0}, "positive whole number of steps"),
+        ({"path": tmp_path / "run.zarr", "every": 0}, "every must be a positive whole number"),
         ({"path": None}, "pass checkpoint= too"),
         ({"path": Path(__file__) / "run.zarr"}, "cannot be made"),
     ]:
