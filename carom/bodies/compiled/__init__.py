@@ -10,7 +10,7 @@ Each of their functions has one of the same name that does the same by arrays, i
 is installed (`pip install 'carom[fast]'`) the compiled one answers in its place. Both agree but for rounding.
 
 Loops are there from the first step on or not at all, so that a run is the same whenever it is repeated: the first world on a
-machine waits ten to fifteen seconds of one core; from disk they take a third of a second. Each file compiles for itself, since
+machine waits up to sixteen seconds of one core; from disk they take a third of a second. Each file compiles for itself, since
 what numba keeps there does not notice that a function or a constant in another file has changed: constants are arguments.
 Signatures are given, so that each is compiled once; arrays have to be as they say (`plain`).
 """
